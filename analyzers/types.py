@@ -1,0 +1,180 @@
+"""What the analysers take and return. Frozen; plain values only, so that every one of them can go out as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
+
+#: How a fact was found, from the surest to the least sure.
+How = Literal["literal", "override", "default", "computed", "looked_up", "model"]
+
+#: Every name a fact can have; the JSON contract of `schedmate analyze` (docs/json.md).
+FACT_NAMES: tuple[str, ...] = (
+    "framework", "workload_type", "task", "model", "model_params_approx", "dataset",
+    "batch_size_per_gpu", "global_batch_size", "epochs", "max_steps", "iter_type",
+    "num_gpus", "num_nodes", "parallelism", "precision", "optimizer", "learning_rate",
+    "seq_len", "image_size", "grad_accum", "activation_checkpointing",
+    "checkpoints", "resumable", "early_stopping",
+)  # fmt: skip
+
+#: How a job can end.
+Outcome = Literal["completed", "failed", "cancelled", "timeout"]
+
+Category = Literal[
+    "infrastructure-hardware", "infrastructure-network", "storage", "framework", "user-code",
+    "resource-request", "scheduler-or-preemption", "data", "unknown", "none",
+]  # fmt: skip
+
+Action = Literal[
+    "restart_same_nodes", "cordon_node_and_restart", "retry_with_backoff", "requeue_from_checkpoint",
+    "resubmit_longer_limit", "lower_gpu_memory", "raise_host_memory_or_reduce", "raise_shm",
+    "free_storage_then_retry", "fallback_to_previous_checkpoint", "fix_code", "fix_config",
+    "fix_environment", "fix_credentials", "fix_data_or_skip", "rollback_and_investigate", "none",
+]  # fmt: skip
+
+Anomaly = Literal["stall", "divergence", "slowdown", "straggler", "loss_spike"]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job as it is handed in: what a scheduler knows before it runs.
+
+    ``workdir`` is only ever read. ``limit_s`` is the hard time limit in seconds; ``env`` the environment given
+    at submission (never this process's own).
+    """
+
+    command: str
+    workdir: Path | None = None
+    user: str | None = None
+    tenant: str | None = None
+    name: str | None = None
+    gpus: int | None = None
+    gpu_type: str | None = None
+    nodes: int | None = None
+    limit_s: float | None = None
+    submit_s: float | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEvidence:
+    """Where a fact is evident. ``file`` is relative to the work dir, or ``"launch"`` (then ``line`` is 1)."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One reading. ``value`` is JSON-able; ``confidence`` in 0..1 is the chance that it is right."""
+
+    value: JsonValue
+    confidence: float
+    evidence: tuple[SourceEvidence, ...] = ()
+    how: How = "literal"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """What source and launch command say. A fact that can not be known is absent, never guessed.
+
+    ``fingerprint`` identifies the workload for retrieval (stable under renames of paths, comments and seeds).
+    """
+
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    fingerprint: str = ""
+
+    def value(self, name: str, minimum_confidence: float = 0.5) -> JsonValue:
+        """The fact's value, or None where it is absent or less sure than ``minimum_confidence``."""
+        fact = self.facts.get(name)
+        return fact.value if fact is not None and fact.confidence >= minimum_confidence else None
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvidence:
+    """One line that stands in the input. ``file`` is relative to the path that was read; ``line`` counts from 1."""
+
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """A line that looks like a cause and was dismissed, with the reason in words."""
+
+    file: str
+    line: int
+    text: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a job is, read from its log.
+
+    ``seconds_per_step`` is at the present pace; ``eta_seconds`` counts from the last record to the end of the
+    whole run. ``last_loss`` is a number or the string ``"nan"``. What the log does not say is None.
+    """
+
+    current_step: int | None = None
+    total_steps: int | None = None
+    current_epoch: float | None = None
+    total_epochs: int | None = None
+    seconds_per_step: float | None = None
+    last_loss: float | str | None = None
+    eta_seconds: float | None = None
+    anomaly: Anomaly | None = None
+    evidence: tuple[LogEvidence, ...] = ()
+    format: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why a job failed. ``evidence`` is best first; ``retryable``: is rerunning unchanged expected to help."""
+
+    category: Category
+    subcategory: str
+    confidence: float
+    culprit_ranks: tuple[int, ...] = ()
+    culprit_nodes: tuple[str, ...] = ()
+    evidence: tuple[LogEvidence, ...] = ()
+    echoes: tuple[Echo, ...] = ()
+    retryable: bool | None = None
+    action: Action = "none"
+    summary: str = ""
+    explanation: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """One job of the past, or one row of a trace. Times are seconds on the trace's own clock.
+
+    ``duration_s`` is the runtime until the job ended for whatever reason; None while it runs.
+    ``requested_s`` is the user's time limit or estimate.
+    """
+
+    job_id: str
+    submit_s: float
+    duration_s: float | None
+    gpus: int
+    start_s: float | None = None
+    user: str | None = None
+    tenant: str | None = None
+    name: str | None = None
+    command: str | None = None
+    gpu_type: str | None = None
+    nodes: int | None = None
+    requested_s: float | None = None
+    outcome: Outcome | None = None
+    fingerprint: str | None = None
+    facts: Mapping[str, JsonValue] = field(default_factory=dict)
+    peak_gpu_memory_mib: float | None = None
+    mean_gpu_utilization: float | None = None
+    peak_host_memory_mib: float | None = None

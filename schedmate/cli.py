@@ -1,0 +1,108 @@
+"""The `schedmate` command: puts the commands together and turns errors into one line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+
+from prompts.errors import UserError
+from schedmate.commands import (
+    analyze,
+    batch,
+    config,
+    demo,
+    diagnose,
+    history,
+    predict,
+    progress,
+    serve,
+    simulate,
+    version,
+)
+from schedmate.config import use_sources
+
+app = typer.Typer(
+    name="schedmate",
+    help="Reads what lies unused next to every GPU job and schedules with it.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def _root(
+    config_file: Annotated[
+        Path | None, typer.Option("--config", help="Configuration file (TOML).", metavar="FILE")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Set one value, for example --set service.port=9000.", metavar="KEY=VALUE"),
+    ] = None,
+) -> None:
+    """Reads what lies unused next to every GPU job and schedules with it.
+
+    Add --debug to any command to see the traceback of an error.
+    """
+    use_sources(config_file, settings or [])
+
+
+for _module in (demo, simulate, analyze, predict, diagnose, progress, batch, serve, history, config, version):
+    _module.register(app)
+
+
+def _add_plugins() -> None:
+    from schedmate.ports import CLI, registered
+
+    for name, point in registered(CLI).items():
+        app.add_typer(point.load(), name=name)
+
+
+def run(argv: list[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 the thing asked about is bad, 2 usage or unreadable input."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    _add_plugins()
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(args=words, prog_name="schedmate", standalone_mode=False)
+        raise SystemExit(code if isinstance(code, int) else 0)
+    except click.exceptions.Abort:
+        _complain("interrupted")
+        raise SystemExit(130) from None
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        raise SystemExit(130) from None
+    except click.ClickException as error:
+        error.show()
+        raise SystemExit(2) from None
+    except BrokenPipeError:
+        sys.stderr.close()
+        raise SystemExit(0) from None
+    except UserError as error:
+        if debug:
+            raise
+        _complain(str(error))
+        raise SystemExit(2) from None
+    except (OSError, MemoryError, RecursionError) as error:
+        if debug:
+            raise
+        _complain(f"{type(error).__name__}: {error}; pass --debug for the traceback")
+        raise SystemExit(2) from None
+    except Exception as error:
+        if debug:
+            raise
+        _complain(f"internal error, please report it: {type(error).__name__}: {error}; pass --debug for the traceback")
+        raise SystemExit(2) from None
+
+
+def _complain(text: str) -> None:
+    line = " ".join(text.split())
+    print(f"schedmate: {line}", file=sys.stderr)  # noqa: T201

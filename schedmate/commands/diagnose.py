@@ -1,0 +1,9 @@
+"""`schedmate diagnose`."""
+
+from __future__ import annotations
+
+import typer
+
+
+def register(parent: typer.Typer) -> None:
+    """Add this command to the command line."""

@@ -1,0 +1,1 @@
+"""Submission -> facts -> prediction -> hints: the one place where the rooms meet."""

@@ -1,0 +1,89 @@
+"""What the application asks of the outside world. Integrations implement these; entry points connect them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from analyzers.types import JobRecord
+from prompts.errors import UserError
+
+TRACE_FORMATS = "schedmate.trace_formats"
+CLUSTER_BACKENDS = "schedmate.cluster_backends"
+ENGINES = "schedmate.engines"
+CLI = "schedmate.cli"
+
+
+@dataclass(slots=True)
+class TraceNotes:
+    """What a reader has to say beside the rows: skipped rows by reason, the first few in words, header facts."""
+
+    rows: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
+    examples: list[str] = field(default_factory=list)
+    header: dict[str, str] = field(default_factory=dict)
+
+    def skip(self, reason: str, where: str) -> None:
+        """Count a row that was left out, keeping the first five in words."""
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+        if len(self.examples) < 5:
+            self.examples.append(f"{where}: {reason}")
+
+
+@runtime_checkable
+class TraceFormat(Protocol):
+    """Reads one file format into job records."""
+
+    name: str
+
+    def matches(self, path: Path, head: bytes) -> bool:
+        """Whether this looks like the format, from the name and the first (decompressed) bytes."""
+        ...
+
+    def read(self, path: Path, notes: TraceNotes, options: Mapping[str, str]) -> Iterator[JobRecord]:
+        """Yield the jobs in the file's order; count bad rows in ``notes``; raise `UserError` for a bad file."""
+        ...
+
+
+@runtime_checkable
+class ClusterBackend(Protocol):
+    """A live cluster: what it holds and how to act on it. Implemented by later integrations."""
+
+    name: str
+
+    def describe(self) -> Mapping[str, Any]:
+        """Nodes, running and pending jobs as plain data."""
+        ...
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Runs many independent pieces of work: local processes here, a distributed engine later."""
+
+    name: str
+
+    def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[T, R]]:
+        """Yield (item, result) as they finish, in any order."""
+        ...
+
+
+def registered(group: str) -> dict[str, EntryPoint]:
+    """Entry points of a group by name."""
+    return {point.name: point for point in entry_points(group=group)}
+
+
+def load(group: str, name: str) -> Any:
+    """Load one registered thing, or say which names there are."""
+    points = registered(group)
+    if name not in points:
+        raise UserError(
+            f"no {group.rpartition('.')[2]} named {name!r}", f"known: {', '.join(sorted(points)) or 'none'}"
+        )
+    return points[name].load()

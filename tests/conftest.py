@@ -1,0 +1,56 @@
+"""Fixtures every test may use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = Path(os.environ.get("SCHEDMATE_SHARED", ROOT.parent / "shared"))
+
+
+def need(condition: object, reason: str) -> None:
+    """Skip with the reason when a real part is missing; fail instead where SCHEDMATE_REQUIRE_REAL=1."""
+    if condition:
+        return
+    if os.environ.get("SCHEDMATE_REQUIRE_REAL") == "1":
+        pytest.fail(f"required here but missing: {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture
+def shared_data() -> Path:
+    """The development data beside the checkout; skips, visibly, where it is absent."""
+    folder = SHARED / "data"
+    if not folder.is_dir():
+        pytest.skip(f"development data not found at {folder}")
+    return folder
+
+
+@pytest.fixture
+def schedmate(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the installed `schedmate` command as a user would, with its own empty data folder."""
+    launcher = Path(sys.executable).parent / "schedmate"
+
+    def run(*words: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None, timeout: float = 120):
+        environment = {
+            **os.environ,
+            "SCHEDMATE_DATA_DIR": str(tmp_path / "schedmate-data"),
+            "COLUMNS": "120",
+            **(env or {}),
+        }
+        return subprocess.run(
+            [str(launcher), *map(str, words)],
+            cwd=cwd,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+
+    return run
