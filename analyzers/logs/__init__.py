@@ -2,3 +2,10 @@
 
 Bounded memory whatever the size of the input.
 """
+
+from __future__ import annotations
+
+from analyzers.logs.intake import LogFile, LogLine, discover, read_lines
+from analyzers.logs.prefix import NO_YEAR, Prefix, strip_prefix
+
+__all__ = ["NO_YEAR", "LogFile", "LogLine", "Prefix", "discover", "read_lines", "strip_prefix"]

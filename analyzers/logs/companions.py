@@ -1,0 +1,115 @@
+"""What a file among a job's logs is, told by its name and by how it begins."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+#: rank: one process. node: one node's launcher or agent. job: output of the whole job (slurm-N.out, train.log, and
+#: whatever else is not recognised). kernel: dmesg, journal or syslog of a node. scheduler: sacct, scontrol or a Slurm
+#: daemon's log. kubernetes: events or a described pod.
+Kind = Literal["rank", "node", "job", "kernel", "scheduler", "kubernetes"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One file to read. ``name`` is relative to the path that was asked for; ``rank`` and ``node`` are hints."""
+
+    path: Path
+    name: str
+    kind: Kind = "job"
+    rank: int | None = None
+    node: str | None = None
+
+
+_NO_LOG = frozenset(
+    f".{ending}"
+    for group in (
+        ("py", "pyc", "ipynb", "c", "cc", "cpp", "cu", "cuh", "h", "hpp", "so", "o", "a", "whl"),
+        ("pt", "pth", "ckpt", "safetensors", "bin", "onnx", "npy", "npz", "pkl", "h5", "parquet", "arrow", "feather"),
+        ("png", "jpg", "jpeg", "gif", "svg", "pdf", "mp4", "zip", "tar", "tgz", "db", "sqlite"),
+    )
+    for ending in group
+)
+
+_RANK_NAME = re.compile(r"(?:^|[^a-z])(?:global[_-]?)?rank[_.=-]?(\d{1,6})(?!\d)", re.I)
+_WORKER_NAME = re.compile(r"(?:^|[^a-z])(?:worker|task|proc(?:ess)?|replica)[_.=-](\d{1,6})(?!\d)", re.I)
+_ATTEMPT_FOLDER = re.compile(r"(?:^|/)attempt_\d+/(\d{1,6})/(?:stdout|stderr|error)\b")
+_NODE_NAME = re.compile(
+    r"^(?:node|host)[_=-](.+?)(?:_(?:torchrun|mpirun|srun|ray|launcher|agent|deepspeed|accelerate))?$"
+)
+_LAUNCHER_NAME = re.compile(r"^(.+?)[_.](?:torchrun|mpirun|ray|raylet|launcher|agent)$")
+_KERNEL_NAME = re.compile(r"(?:^|[_.-])(?:dmesg|kern(?:el)?|journal(?:ctl)?|syslog|messages)(?:[_.-]|$)", re.I)
+_SCHEDULER_NAME = re.compile(r"(?:^|[_.-])(?:sacct|scontrol|squeue|slurmctld|slurmd|slurmdbd)(?:[_.-]|\d|$)", re.I)
+_KUBERNETES_NAME = re.compile(r"(?:k8s|kubernetes|kubectl).*(?:event|describe)|(?:^|[_.-])events(?:[_.-]|$)", re.I)
+
+_SYSLOG_HOST = re.compile(
+    r"^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?) ([\w.-]+) ", re.M
+)
+_KERNEL_LINE = re.compile(
+    r"^(?:<\d+>)?\[\s*\d+\.\d{6}\]|^\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d |^kern +:[a-z]+ +: |^\S.{0,60} kernel: "
+)
+_SYSLOG_LINE = re.compile(_SYSLOG_HOST.pattern + r"[\w./@-]+(?:\[\d+\])?: ")
+_SCHEDULER_TEXT = re.compile(
+    r"^\s*JobI[Dd]\s.*\bState\b|^JobI[Dd]\|.*State|^\s*JobId=\d+\s+JobName=|^NodeName=\S+ Arch="
+    r"|^\s*\{\s*\"(?:jobs|nodes|meta)\":"
+    r"|^\[[\dT:.-]+\] (?:error: |debug\d?: )?(?:_slurm_rpc_|slurmctld|slurmd |sched: )",
+    re.M,
+)
+_KUBERNETES_TEXT = re.compile(
+    r"^(?:NAMESPACE\s+)?LAST SEEN\s+TYPE\s+REASON|^\s*\"?kind\"?: \"?Event(?:List)?\b|^Events:\s*$|^Events:\s+<none>",
+    re.M,
+)
+_SUFFIXES = re.compile(r"(?:\.(?:log|txt|out|err|json|jsonl|csv|stdout|stderr|gz|xz|bz2|\d{1,3}))+$", re.I)
+_DIGITS = re.compile(r"(\d+)")
+_HOST = re.compile(r"[A-Za-z0-9][\w.-]*")
+
+
+def is_no_log(name: str) -> bool:
+    """Whether a file's name alone says that it is code, weights, a picture or an archive."""
+    return Path(name).suffix.lower() in _NO_LOG or ".tfevents." in name
+
+
+def sort_key(name: str) -> list[tuple[int, str]]:
+    """Natural order: rank_2 before rank_10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in _DIGITS.split(name)]
+
+
+def describe(path: Path, name: str, head: str) -> LogFile:
+    """What the file is, from its relative ``name`` and the text it begins with."""
+    stem = _SUFFIXES.sub("", Path(name).name)
+    lines = [line for line in head.split("\n")[:60] if line.strip()][:40]
+    if _KUBERNETES_TEXT.search(head) or (_KUBERNETES_NAME.search(stem) and "Normal" in head):
+        return LogFile(path, name, "kubernetes")
+    if _SCHEDULER_TEXT.search(head) or _SCHEDULER_NAME.search(stem):
+        return LogFile(path, name, "scheduler")
+    kernel = sum(1 for line in lines if _KERNEL_LINE.match(line)) / max(1, len(lines))
+    syslog = sum(1 for line in lines if _SYSLOG_LINE.match(line)) / max(1, len(lines))
+    named = _KERNEL_NAME.search(stem) is not None and (max(kernel, syslog) >= 0.2 or "dmesg" in stem)
+    if kernel >= 0.5 or named or "-- Journal begins" in head[:200]:
+        return LogFile(path, name, "kernel", node=_kernel_node(stem, head))
+    rank = _rank(name, stem)
+    if rank is not None:
+        return LogFile(path, name, "rank", rank=rank)
+    node = _NODE_NAME.match(stem) or _LAUNCHER_NAME.match(stem)
+    if node:
+        return LogFile(path, name, "node", node=node.group(1))
+    return LogFile(path, name)
+
+
+def _rank(name: str, stem: str) -> int | None:
+    for pattern, text in ((_ATTEMPT_FOLDER, name), (_RANK_NAME, name), (_WORKER_NAME, stem)):
+        found = pattern.search(text)
+        if found:
+            return int(found.group(1))
+    return None
+
+
+def _kernel_node(stem: str, head: str) -> str | None:
+    host = _SYSLOG_HOST.search(head)
+    if host:
+        return host.group(1)
+    rest = _KERNEL_NAME.sub("_", stem).strip("_.-")
+    return rest if _HOST.fullmatch(rest) else None

@@ -1,0 +1,290 @@
+"""Reads log files of any size, compression and encoding as lines, in bounded memory.
+
+`discover(path)` says what there is to read, `read_lines(file)` streams it. One bad file in a folder is a warning
+(handed to ``warn``); a path that can not be read at all is a `UserError`.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import io
+import lzma
+import re
+import stat
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from analyzers.logs.companions import LogFile, describe, is_no_log, sort_key
+from prompts.errors import UserError
+
+__all__ = ["LogFile", "LogLine", "discover", "read_blocks", "read_lines"]
+
+#: What is kept of one line or progress-bar segment; the rest of a longer one is passed over unread.
+KEPT_BYTES = 64 * 1024
+CHUNK_BYTES = 1024 * 1024
+HEAD_BYTES = 32 * 1024
+MAX_FILES = 20_000
+MAX_DEPTH = 12
+
+Warn = Callable[[str], None]
+
+
+class LogLine(NamedTuple):
+    """One line, or one segment of a progress bar drawn with carriage returns or backspaces.
+
+    ``file`` is `LogFile.name`; ``number`` counts '\\n'-terminated lines of the (decompressed) file from 1, so the
+    segments of a bar share it; ``text`` is without terminal escapes, NULs and the line's end.
+    """
+
+    file: str
+    number: int
+    text: str
+
+
+_ANSI = re.compile(
+    r"(?:\x1b|#033|\^\[)\[[0-?]*[ -/]*[@-~]"  # colours and cursor moves; rsyslog and cat -v spell the escape out
+    r"|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # window titles and links
+    r"|\x1b[()][A-Z0-9]|\x1b[@-Z\\^_=>78]|\x1b"
+)
+_BREAK = re.compile(r"\r|\x08{2,}")
+_SINGLE_BACKSPACE = re.compile(r"[^\x08]?\x08")
+_OTHER_CONTROLS = bytes(c for c in range(1, 32) if c not in b"\t\n\r\b\f\v\x1b") + b"\x7f"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ARCHIVES = {b"PK\x03\x04": "a zip archive", b"\x7fELF": "a program", b"\x89PNG": "a picture", b"SQLi": "a database"}
+
+
+def _ignore(_: str) -> None:
+    pass
+
+
+def discover(path: Path, warn: Warn = _ignore) -> list[LogFile]:
+    """The log files at ``path`` (one file, or a folder recursively), each with what it is, in natural order.
+
+    Devices, FIFOs, sockets, links that leave the folder, hidden files, source code and binary files are left out;
+    those that look as if they had been meant are named to ``warn``.
+
+    Raises `UserError` when the path is missing, unreadable, binary, empty, or holds nothing to read.
+    """
+    path = Path(path)
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file or folder", "check the path") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read ({_reason(error)})", "check its permissions") from None
+    if stat.S_ISDIR(mode):
+        return _discover_folder(path, warn)
+    if not stat.S_ISREG(mode):
+        raise UserError(f"{path}: is a device, pipe or socket, not a file", "save the log to a file first")
+    return [_examine(path, path.name)]
+
+
+def _discover_folder(folder: Path, warn: Warn) -> list[LogFile]:
+    found: list[LogFile] = []
+    first_problem = ""
+    for name, path in sorted(_walk(folder, warn), key=lambda pair: sort_key(pair[0])):
+        try:
+            found.append(_examine(path, name))
+        except UserError as error:
+            first_problem = first_problem or error.what
+            warn(f"{error.what}: skipped")
+    if not found:
+        why = f" ({first_problem})" if first_problem else ""
+        raise UserError(f"{folder}: nothing to read in this folder{why}", "name a folder that holds log files")
+    return found
+
+
+def _walk(folder: Path, warn: Warn) -> Iterator[tuple[str, Path]]:
+    """Regular files under ``folder`` with their relative names; bounded in depth and number."""
+    root = folder.resolve()
+    waiting = [(folder, 0)]
+    count = 0
+    while waiting:
+        here, depth = waiting.pop()
+        try:
+            entries = sorted(here.iterdir())
+        except OSError as error:
+            if here == folder:
+                raise UserError(f"{folder}: cannot be read ({_reason(error)})", "check its permissions") from None
+            warn(f"{here}: cannot be read ({_reason(error)}): skipped")
+            continue
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            try:
+                if entry.is_symlink() and not entry.resolve().is_relative_to(root):
+                    warn(f"{entry}: a link that leaves the folder: skipped")
+                    continue
+                if entry.is_dir():
+                    if depth < MAX_DEPTH and not entry.is_symlink():
+                        waiting.append((entry, depth + 1))
+                    continue
+                if not entry.is_file() or is_no_log(entry.name):
+                    continue
+            except (OSError, RuntimeError) as error:
+                warn(f"{entry}: cannot be read ({_reason(error)}): skipped")
+                continue
+            count += 1
+            if count > MAX_FILES:
+                warn(f"{folder}: more than {MAX_FILES} files; the rest is skipped")
+                return
+            yield entry.relative_to(folder).as_posix(), entry
+
+
+def _examine(path: Path, name: str) -> LogFile:
+    """Look at the beginning of one file; `UserError` when it can not be read as a log."""
+    try:
+        with path.open("rb") as raw:
+            magic = raw.read(4)
+        if magic == _ZSTD_MAGIC:
+            raise UserError(f"{path}: is compressed with zstd", "decompress it first (zstd -d)")
+        for start, kind in _ARCHIVES.items():
+            if magic == start:
+                raise UserError(f"{path}: is {kind}, not a log", "name a text file or a folder")
+        head = _head(path)
+    except UserError:
+        raise
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({_reason(error)})", "check its permissions") from None
+    if not head.strip():
+        raise UserError(f"{path}: nothing to read (the file is empty)", "wait until the job has written something")
+    if len(head.translate(None, _OTHER_CONTROLS)) < 0.95 * len(head) or head[257:262] == b"ustar":
+        raise UserError(f"{path}: is binary, not a log", "name a text file or a folder")
+    return describe(path, name, head.decode("utf-8", "replace"))
+
+
+def _head(path: Path) -> bytes:
+    head = b""
+    for chunk in _chunks(path, _ignore):
+        head += chunk.lstrip() if not head else chunk
+        if len(head) >= HEAD_BYTES:
+            break
+    return head[:HEAD_BYTES]
+
+
+def read_lines(file: LogFile, warn: Warn = _ignore) -> Iterator[LogLine]:
+    """All lines of one file, in order. What breaks off (truncated gzip, I/O error) ends it with a warning."""
+    name = file.name
+    for first, block in read_blocks(file, warn):
+        number = first
+        for line in clean(block).split("\n"):
+            if "\r" in line or "\b" in line:
+                for text in segments(line):
+                    yield LogLine(name, number, text[:KEPT_BYTES])
+            else:
+                yield LogLine(name, number, line[:KEPT_BYTES])
+            number += 1
+
+
+def clean(block: bytes) -> str:
+    """A block of lines as text: decoded (UTF-8, else Latin-1 line by line), without terminal escapes."""
+    if b"\r\n" in block:
+        block = block.replace(b"\r\n", b"\n")
+    try:
+        text = block.decode("utf-8")
+    except UnicodeDecodeError:
+        text = "\n".join(_decode(line) for line in block.split(b"\n"))
+    if "\x1b" in text or "#033[" in text or "^[[" in text:
+        text = _ANSI.sub("", text)
+    return text
+
+
+def _decode(line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        return line.decode("latin-1")
+
+
+def segments(line: str) -> list[str]:
+    """What a line showed one after the other on a terminal: parts between carriage returns or runs of backspaces."""
+    parts = [part for part in _BREAK.split(line) if part.strip("\b ")]
+    return [_SINGLE_BACKSPACE.sub("", part) if "\b" in part else part for part in parts] or [""]
+
+
+def read_blocks(file: LogFile, warn: Warn = _ignore) -> Iterator[tuple[int, bytes]]:
+    """Blocks of about 1 MiB as (number of the first line, bytes), for scanning many lines at once.
+
+    A block ends at a line's end (which is left off) or, inside an endless progress bar, at a carriage return or
+    backspace. A stretch of more than `KEPT_BYTES` without any of them is cut, so memory stays bounded.
+    """
+    number, carry, skipping = 1, b"", False
+    for chunk in _chunks(file.path, warn):
+        if skipping:
+            start = min((at for at in map(chunk.find, (b"\n", b"\r", b"\b")) if at >= 0), default=-1)
+            if start < 0:
+                continue
+            chunk, skipping = chunk[start:], False
+        data = carry + chunk
+        cut = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1), data.rfind(b"\b", 0, len(data) - 1)) + 1
+        carry = data[cut:]
+        if len(carry) > KEPT_BYTES:
+            carry, skipping = carry[:KEPT_BYTES], True
+        if cut:
+            block = data[:cut]
+            yield number, block.removesuffix(b"\n").removesuffix(b"\r")
+            number += block.count(b"\n")
+    if carry:
+        yield number, carry.removesuffix(b"\r")
+
+
+def _chunks(path: Path, warn: Warn) -> Iterator[bytes]:
+    """The file decompressed, as UTF-8 or some 8-bit encoding, without NULs (left by truncated or sparse files)."""
+    try:
+        with _open(path) as stream:
+            first = stream.read1(CHUNK_BYTES)
+            decoder = _wide_decoder(first)
+            chunk = first
+            while chunk:
+                if decoder is not None:
+                    chunk = decoder.decode(chunk).removeprefix("\ufeff").encode("utf-8", "replace")
+                elif chunk is first:
+                    chunk = chunk.removeprefix(codecs.BOM_UTF8)
+                if b"\0" in chunk:
+                    chunk = chunk.replace(b"\0", b"")
+                if chunk:
+                    yield chunk
+                chunk = stream.read1(CHUNK_BYTES)
+    except (EOFError, zlib.error, lzma.LZMAError):
+        warn(f"{path}: the compressed file is cut off or damaged; read as far as it goes")
+    except OSError as error:
+        warn(f"{path}: reading broke off ({_reason(error)})")
+
+
+def _open(path: Path) -> io.BufferedReader | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile:
+    with path.open("rb") as raw:
+        magic = raw.read(6)
+    if magic.startswith(b"\x1f\x8b"):
+        return gzip.open(path, "rb")
+    if magic.startswith(b"BZh"):
+        return bz2.open(path, "rb")
+    if magic == b"\xfd7zXZ\0":
+        return lzma.open(path, "rb")
+    return path.open("rb")
+
+
+def _wide_decoder(first: bytes) -> codecs.IncrementalDecoder | None:
+    """A decoder for UTF-16 or UTF-32, told by the byte order mark or, without one, by where the NULs stand."""
+    for mark, encoding in (
+        (codecs.BOM_UTF32_LE, "utf-32"),
+        (codecs.BOM_UTF32_BE, "utf-32"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        if first.startswith(mark):
+            return codecs.getincrementaldecoder(encoding)("replace")
+    sample = first[:4096]
+    half = len(sample) // 2
+    if half >= 8:
+        for offset, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
+            if sample[offset::2].count(0) > 0.8 * half and sample[1 - offset :: 2].count(0) < 0.05 * half:
+                return codecs.getincrementaldecoder(encoding)("replace")
+    return None
+
+
+def _reason(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,0 +1,150 @@
+"""Takes off what launchers, loggers and log collectors put before a message: rank, node, time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from typing import NamedTuple
+
+#: The year of a time whose prefix has none (glog, syslog); a leap year, so that every day exists.
+NO_YEAR = 1904
+
+_MAX_PREFIXES = 8
+_SEARCHED = 512  # characters; no prefix is longer
+_MONTH_NAMES = "JanFebMarAprMayJunJulAugSepOctNovDec"
+_MONTHS = {_MONTH_NAMES[3 * i : 3 * i + 3]: i + 1 for i in range(12)}
+
+
+class Prefix(NamedTuple):
+    """What a line's prefix says. ``time`` is aware where the line gives a zone; its year is `NO_YEAR` where the line
+    gives none (and the date 1 January then too where it gives only a time of day). ``rank`` is the innermost one;
+    under torchrun's ``[default0]:`` it is the local rank, under ``srun -l`` the task's number."""
+
+    rank: int | None
+    node: str | None
+    time: datetime | None
+    rest: str
+
+
+_TIME = r"(?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?"
+_ISO = rf"(?P<y>\d{{4}})[-/.](?P<mo>\d\d)[-/.](?P<d>\d\d)[T _]{_TIME}\s?(?P<z>Z\b|UTC\b|[+-]\d\d:?\d\d\b)?"
+_MONTH_DAY = rf"(?P<mo>\d\d)[/-](?P<d>\d\d)[ T]{_TIME}"
+_LOGGER = r"(?:[ \t]+[\w.:/-]+)*"
+_AFTER = r"(?=[\s\]|:,;>)-]|$)"
+_LEVEL = r"(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL|NOTICE|TRACE|SUCCESS|debug|info|warning|error)"
+_HOST = r"[A-Za-z0-9][\w.-]*"
+_NO_HOSTS = (
+    r"(?!(?:epoch|step|iter|iteration|batch|train|val|valid|test|eval|layer|block|stage|model|ckpt|checkpoint|fold|"
+    r"version|phase|part|shard|file|line|rank|gpu|cuda|utf|sha|python)\b|(?:utf|sha|cuda|gpu|rank|step|epoch)-?\d)"
+)
+
+#: Tried in this order at the beginning of what is left, over and over until none fits.
+_PATTERNS: tuple[re.Pattern[str], ...] = tuple(
+    re.compile(pattern)
+    for pattern in (
+        # ranks
+        r"\[?[Rr](?:ank|ANK)[ =:_]{0,2}(?P<rank>\d{1,6})(?:[ ,]+(?:host|node)[=: ](?P<node>[\w.-]+))?\]:?\s?",
+        r"[Rr]ank[ _]?(?P<rank>\d{1,6}): ",
+        r"\[[a-z_]+(?P<rank>\d{1,6})\]:",  # torchrun: [default0]:
+        r"\[(?:[\w.-]+@)?\d+,(?P<rank>\d{1,6})\]<std(?:out|err)>:\s?",  # mpirun --tag-output
+        r"\[(?P<rank>\d{1,6})\](?:<std(?:out|err)>:)?\s(?=\S)",  # Intel MPI, Horovod
+        r"\s{0,4}(?P<rank>\d{1,5}):\s(?=\S)(?!\d+[:/])",  # srun -l
+        r"task=(?P<rank>\d{1,6})\s",
+        r"\((?:[\w.:]+ )?pid=\d+(?:, ip=(?P<node>[\w.:-]+))?[^)]{0,80}\)\s?",  # Ray
+        # nodes
+        r"\[pod/(?P<node>[\w.-]+)(?:/[\w.-]+)?\]\s?",  # kubectl logs --prefix
+        rf"(?P<node>{_HOST}):\d+:\d+ \[\d+\]\s",  # NCCL: host:pid:tid [device]
+        r"\[(?P<node>[A-Za-z][\w.-]*):\d{2,8}\]\s",  # Open MPI: [host:pid]
+        r"(?P<node>[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?-(?:master|worker|launcher|ps|chief|head|driver|server)-\d+)\s(?=\S)",
+        rf"(?P<node>{_HOST}) (?=kernel: )",
+        rf"(?P<node>{_NO_HOSTS}[a-z][a-z0-9.]*-[a-z0-9.-]*\d): (?=\S)",  # pdsh
+        # times
+        r"(?:\[(?P<level>[IWEF])|(?P<level2>[IWEF]))(?P<mo>\d{1,2})(?P<d>\d\d) "
+        + _TIME
+        + r"\s+(?:\d+\s+)?(?:[\w./<>-]+:\d+)?\]\s?",
+        r"\[" + _MONTH_DAY + _LOGGER + r"\]:?\s?",  # detectron2
+        r"\[" + _ISO + r"(?: [IWEDF] \d+ \d+)?\](?: \([\w.]+\))?\s?",  # Ray, DeepSpeed, Megatron-LM
+        r"\[" + _ISO + _LOGGER + r"\]:?\s?",
+        _ISO
+        + _AFTER
+        + r"(?: std(?:out|err) [FP] )?"
+        + r"(?P<host>\s(?=[\w.-]+ (?:[\w./-]+(?:\[\d+\])?: |\[[Rr]ank ?\d))[\w.-]+\s)?",
+        _MONTH_DAY + _AFTER,
+        r"(?P<mon>[A-Z][a-z]{2})\s+(?P<d>\d{1,2}) " + _TIME + rf" (?P<node>{_HOST})\s(?=\S)",  # syslog
+        r"\[(?:[A-Z][a-z]{2} )?(?P<mon>[A-Z][a-z]{2})\s+(?P<d>\d{1,2}) "
+        + _TIME
+        + r"(?: (?P<y>\d{4}))?\]\s?",  # dmesg -T
+        r"\[" + _TIME + r"\]:?\s?",
+        _TIME + r"(?=\s*[|\]-]|\s+[A-Z\[])",
+        r"\[?(?P<unix>1[0-9]{9}(?:\.\d{1,9})?)\]?(?=[\s:,|])",
+        # loggers
+        rf"\[{_LEVEL}\|[^\]]{{1,80}}\]\s*",  # transformers: [INFO|trainer.py:1]
+        rf"(?:\[[\w.]+\])?\[{_LEVEL}\s*\]\s*",
+        r"\[[\w./-]+\.(?:py|cc|cpp):\d+(?::\w+)?\]\s*",
+        rf"[\w.]{{1,60}} - {_LEVEL} - ",
+        rf"{_LEVEL}(?::[\w.]+:|(?=[\s:|\]-]))",
+        r"(?:>>|\||-|:|,|;|\])\s+",
+    )
+)
+
+
+def strip_prefix(text: str) -> Prefix:
+    """Split a line into what its prefixes say and the rest. Never fails; a line without any is its own rest.
+
+    Reads torchrun, srun -l, mpirun, Ray, kubectl and pdsh labels, ISO, syslog, glog/absl, detectron2, Unix and
+    time-of-day stamps, and logger names and levels, in any nesting.
+    """
+    rank: int | None = None
+    node: str | None = None
+    time: datetime | None = None
+    at = 0
+    for _ in range(_MAX_PREFIXES):
+        while at < len(text) and text[at] in " \t":
+            at += 1
+        for pattern in _PATTERNS:
+            found = pattern.match(text, at, at + _SEARCHED)
+            if found is not None and found.end() > at:
+                break
+        else:
+            break
+        said = found.groupdict()
+        if said.get("rank"):
+            rank = int(said["rank"])
+        host = said.get("node") or said.get("host")
+        if host and host.strip():
+            node = host.strip()
+        if time is None:
+            time = _time(said)
+        at = found.end()
+    return Prefix(rank, node, time, text[at:].lstrip(" \t") if at else text)
+
+
+def _time(said: dict[str, str | None]) -> datetime | None:
+    """The time in a match's named groups, or None (also for an impossible one)."""
+    get: Callable[[str], str | None] = said.get
+    try:
+        if get("unix"):
+            return datetime.fromtimestamp(float(get("unix") or 0), UTC)
+        if not get("h"):
+            return None
+        name = get("mon")
+        if name and name not in _MONTHS:
+            return None
+        month = _MONTHS[name] if name else int(get("mo") or 1)
+        micro = int((get("f") or "0")[:6].ljust(6, "0"))
+        year = int(get("y") or NO_YEAR)
+        hour, minute, second = int(get("h") or 0), int(get("mi") or 0), min(59, int(get("s") or 0))
+        return datetime(year, month, int(get("d") or 1), hour, minute, second, micro, _zone(get("z")))
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _zone(text: str | None) -> timezone | None:
+    if not text:
+        return None
+    if text in ("Z", "UTC"):
+        return UTC
+    digits = text[1:].replace(":", "")
+    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:4]))
+    return timezone(offset if text[0] == "+" else -offset)
