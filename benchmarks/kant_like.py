@@ -1,0 +1,115 @@
+"""A synthetic job stream for a Kant-like cluster, and the table of reference policies on it.
+
+Example: python -m benchmarks.kant_like --seeds 1 2 3 4 5
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+MIX_FILE = Path(__file__).resolve().parent / "data" / "kant_like_mix.yaml"
+DAY_S = 86400.0
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """One job as its user submits it, and how long it will run (seconds; `duration_s` is not known to a scheduler)."""
+
+    submit_s: float
+    gpus: int
+    duration_s: float
+    limit_s: float
+    tenant: str
+
+
+def load_mix(path: Path = MIX_FILE) -> dict[str, Any]:
+    """Read a mix file."""
+    mix: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return mix
+
+
+def jobs(seed: int, mix: dict[str, Any], days: float) -> list[JobRow]:
+    """Draw the jobs of `days` days, in order of submission.
+
+    Each size class gets as many jobs as its share of the offered GPU time holds, with submissions spread by the daily
+    cycle (a Poisson process given its count) and runs scaled so that the class offers exactly its share: with wide
+    gangs few and runs long-tailed, a free draw would move the load by several points from seed to seed.
+    """
+    rng = np.random.default_rng(seed)
+    cluster = mix["cluster"]
+    offered_gpu_s = mix["offered_load"] * cluster["nodes"] * cluster["gpus_per_node"] * days * DAY_S
+    submits: list[Floats] = []
+    durations: list[Floats] = []
+    sizes: list[NDArray[np.int64]] = []
+    for size in mix["sizes"]:
+        target_s = offered_gpu_s * size["share"] / size["gpus"]
+        run_s = _runs(rng, size, target_s, mix["min_run_s"], mix["max_run_s"])
+        submits.append(_submissions(rng, len(run_s), days, mix["arrivals"]))
+        durations.append(run_s)
+        sizes.append(np.full(len(run_s), size["gpus"]))
+    submit = np.concatenate(submits)
+    order = np.argsort(submit, kind="stable")
+    duration = np.concatenate(durations)[order]
+    limit = _limits(rng, duration, mix["limits"])
+    tenant = _tenants(rng, len(order), mix["tenants"])
+    columns = (submit[order].tolist(), np.concatenate(sizes)[order].tolist(), duration.tolist(), limit.tolist(), tenant)
+    return [JobRow(*row) for row in zip(*columns, strict=True)]
+
+
+def predicted_runs(rows: list[JobRow], seed: int, log_sd: float) -> list[float]:
+    """What a predictor with a log-normal error would say of each job's run, in seconds, never above its limit."""
+    noise = np.random.default_rng([seed, 77]).normal(0.0, log_sd, len(rows))
+    return [min(row.limit_s, row.duration_s * float(np.exp(e))) for row, e in zip(rows, noise, strict=True)]
+
+
+def _runs(rng: np.random.Generator, size: dict[str, Any], target_s: float, min_s: float, max_s: float) -> Floats:
+    """Runs in seconds that sum to `target_s`: a log-normal, cut at both ends."""
+
+    def draw(count: int) -> Floats:
+        sample = size["median_s"] * np.exp(rng.normal(0.0, size["log_sd"], count))
+        return np.clip(sample, min_s, max_s)
+
+    count = max(1, round(target_s / float(draw(20000).mean())))
+    sample = draw(count)
+    for _ in range(50):
+        total = float(sample.sum())
+        if abs(total / target_s - 1.0) < 1e-6:
+            break
+        sample = np.clip(sample * (target_s / total), min_s, max_s)
+    return sample
+
+
+def _submissions(rng: np.random.Generator, count: int, days: float, arrivals: dict[str, Any]) -> Floats:
+    """Submission times in seconds by thinning against the daily cycle."""
+    depth, peak_s = arrivals["daily_depth"], arrivals["peak_hour"] * 3600.0
+    kept: list[Floats] = []
+    missing = count
+    while missing > 0:
+        t = rng.uniform(0.0, days * DAY_S, 2 * missing + 8)
+        rate = 1.0 + depth * np.cos(2 * np.pi * (t - peak_s) / DAY_S)
+        t = t[rng.uniform(0.0, 1.0 + depth, len(t)) < rate][:missing]
+        kept.append(t)
+        missing -= len(t)
+    return np.concatenate(kept) if kept else np.empty(0)
+
+
+def _limits(rng: np.random.Generator, duration: Floats, limits: dict[str, Any]) -> Floats:
+    """Requested limits in seconds, never below the run."""
+    menu = np.asarray(limits["menu_s"], dtype=float)
+    low, high = limits["factor"]
+    guess = duration * rng.uniform(low, high, len(duration))
+    rounded = menu[np.minimum(np.searchsorted(menu, guess), len(menu) - 1)]
+    return np.where(rng.uniform(size=len(duration)) < limits["at_maximum"], menu[-1], rounded)
+
+
+def _tenants(rng: np.random.Generator, count: int, tenants: dict[str, Any]) -> list[str]:
+    weight = 1.0 / np.arange(1, tenants["count"] + 1) ** tenants["zipf_exponent"]
+    return [f"tenant-{i:02d}" for i in rng.choice(tenants["count"], count, p=weight / weight.sum())]
