@@ -28,8 +28,6 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SUFFIX = frozenset(
     ("b64", "base64", "value", "val", "hex", "prod", "dev", "test", "staging", "old", "new", "data", "string")
 )
-    ["b64", "base64", "value", "val", "hex", "prod", "dev", "test", "staging", "old", "new", "data", "string"]
-)
 _HARMLESS = re.compile(
     r"(?i)<?redacted>?$|\*{3,}|x{4,}$|\.{3}$|\$(?:[{(]|[a-z_][a-z0-9_]*$)|%s$|%\([a-z_]+\)s|%[a-z_]+%$|\{\{"
     r"|<[a-z_ -]{1,40}>?$|\[(?:pad|unk|cls|sep|mask)\b"
