@@ -1,0 +1,135 @@
+"""The scheduler: jobs come and end, a cycle decides what starts now. Time comes from outside."""
+
+from __future__ import annotations
+
+import math
+
+from schedmate.scheduler.actions import Action
+from schedmate.scheduler.actions.allocate import allocate
+from schedmate.scheduler.actions.backfill import backfill
+from schedmate.scheduler.actions.reserve import reserve
+from schedmate.scheduler.cluster import Cluster
+from schedmate.scheduler.expected_ends import ExpectedEnds
+from schedmate.scheduler.pending import Lane, PendingQueue
+from schedmate.scheduler.placement import why_not
+from schedmate.scheduler.policies import Policy
+from schedmate.scheduler.state import JobTable, State
+from schedmate.scheduler.transaction import Transaction
+from schedmate.scheduler.types import ClusterSpec, Decision, Job, Placement
+
+#: What a reservation assumes of a job about whose runtime nothing is known; it doubles whenever the job outlives it.
+UNKNOWN_RUNTIME_S = 3600.0
+
+
+class Unschedulable(ValueError):  # noqa: N818
+    """No pool could ever hold the job; the text says why."""
+
+
+class Scheduler:
+    """One cluster under one policy.
+
+    Call `submit` and `end` as things happen, then `cycle`; ends that happen at the same time as submissions come
+    first. Jobs are known by the slot that `submit` returns; a slot is used again after its job has ended.
+    """
+
+    def __init__(self, spec: ClusterSpec, policy: Policy) -> None:
+        table = JobTable()
+        plans = policy.reservations > 0
+        self.state = State(
+            policy, Cluster(spec), table, PendingQueue(table.live, sized=plans), ExpectedEnds() if plans else None
+        )
+        self.transaction = Transaction(self.state)
+        self._actions: tuple[Action, ...] = (allocate, reserve, backfill) if plans else (allocate,)
+        self._lanes: dict[tuple[int, str | None], Lane] = {}
+        self._sequence = 0
+
+    def submit(self, job: Job) -> int:
+        """Queue a job and return its slot. Raises `Unschedulable` when even an empty cluster could not hold it."""
+        state = self.state
+        lane = self._lanes.get((job.gpus, job.gpu_type)) or self._lane_for(job)
+        table, policy = state.table, state.policy
+        slot = table.slot()
+        entry = (policy.order(job, state.cluster.spec.gpus), self._sequence, slot)
+        self._sequence += 1
+        bound_s, firm = policy.assume(job)
+        table.jobs[slot] = job
+        table.gpus[slot] = job.gpus
+        table.lanes[slot] = lane
+        table.entries[slot] = entry
+        table.live[slot] = entry
+        table.bound_s[slot] = bound_s
+        table.assumed_s[slot] = bound_s if bound_s != math.inf else UNKNOWN_RUNTIME_S
+        table.firm[slot] = firm
+        table.pools[slot] = -1
+        state.queue.add(lane, entry, job.gpus, bound_s)
+        state.fresh.append(slot)
+        return slot
+
+    def end(self, slot: int, now: float) -> None:
+        """The job in ``slot`` has ended, for whatever reason."""
+        transaction = self.transaction
+        transaction.begin()
+        transaction.stop(slot, now)
+        transaction.commit()
+
+    def cycle(self, now: float) -> list[int]:
+        """Decide what starts at ``now``; returns the slots started, in the order of the decisions."""
+        transaction = self.transaction
+        transaction.begin()
+        for action in self._actions:
+            action(self.state, transaction, now)
+        return transaction.commit()
+
+    @property
+    def wake_s(self) -> float:
+        """When the next cycle is due even if nothing is submitted or ends: a plan then meets a job that has outlived
+        what was assumed of it. Infinite when no plan waits."""
+        state = self.state
+        if state.ends is None or not state.reservations:
+            return math.inf
+        return state.ends.next_s()
+
+    def decision(self, slot: int, now: float) -> Decision:
+        """What was decided about the job in ``slot``, and why, in words."""
+        state, table = self.state, self.state.table
+        job = table.jobs[slot]
+        if job is None:
+            raise ValueError(f"slot {slot} holds no job")
+        shares = table.shares[slot]
+        if shares is not None:
+            pool = state.cluster.spec.pools[table.pools[slot]].name
+            return Decision(job.job_id, "started", table.starts_s[slot], table.reasons[slot], Placement(pool, shares))
+        reservation = next((r for r in state.reservations.values() if r.slot == slot), None)
+        if reservation is not None:
+            pool_spec = state.cluster.spec.pools[reservation.pool]
+            certainty = "guaranteed" if reservation.firm else "expected"
+            reason = why_not(pool_spec, state.cluster.pools[reservation.pool], job.gpus)
+            return Decision(
+                job.job_id, "reserved", now, f"{reason}; start {certainty} by {reservation.start_s:.0f} s",
+                Placement(pool_spec.name, reservation.shares), reservation.start_s,
+            )  # fmt: skip
+        return Decision(job.job_id, "waiting", now, self._why_waiting(slot, job))
+
+    def _why_waiting(self, slot: int, job: Job) -> str:
+        state = self.state
+        cluster, lane = state.cluster, state.table.lanes[slot]
+        reasons = []
+        for pool in lane.pools if lane is not None else ():
+            if state.place(cluster.pools[pool], job.gpus) is None:
+                reasons.append(why_not(cluster.spec.pools[pool], cluster.pools[pool], job.gpus))
+        head = state.table.jobs[state.blocked[0]] if state.blocked and state.blocked[0] != slot else None
+        if head is not None and lane is not None and len(reasons) < len(lane.pools):
+            behind = "would delay the reserved start of" if state.reservations else "stands behind"
+            reasons.append(f"{behind} job {head.job_id}")
+        return "; ".join(reasons) or "no cycle has run since it was submitted"
+
+    def _lane_for(self, job: Job) -> Lane:
+        cluster = self.state.cluster
+        pools = cluster.pools_for(job.gpus, job.gpu_type)
+        if not pools:
+            if job.gpu_type is not None and job.gpu_type not in cluster.by_name:
+                raise Unschedulable(f"job {job.job_id} asks for GPUs of type {job.gpu_type}, which no pool has")
+            largest = max(p.gpus for p in cluster.spec.pools if job.gpu_type in (None, p.name))
+            raise Unschedulable(f"job {job.job_id} asks for {job.gpus} GPUs, the largest pool has {largest}")
+        lane = self._lanes[job.gpus, job.gpu_type] = self.state.queue.lane(pools)
+        return lane

@@ -1,0 +1,92 @@
+"""Everything a scheduling cycle works on: the cluster, the jobs in their slots, the queue, what is reserved.
+
+A job keeps one slot (a small integer) from submission to end; the lists of `JobTable` are indexed by it, and slots
+are used again, so memory follows the jobs that are present and not those that ever were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from schedmate.scheduler.cluster import Cluster
+from schedmate.scheduler.expected_ends import ExpectedEnds
+from schedmate.scheduler.pending import Entry, Lane, PendingQueue
+from schedmate.scheduler.placement import PlacementRule, pack
+from schedmate.scheduler.policies import Policy
+from schedmate.scheduler.types import Job, Reservation, Shares
+
+
+class JobTable:
+    """Jobs by slot. A slot waits while ``live`` holds its queue entry and runs while ``shares`` is not None.
+
+    ``bound_s`` is the time within which the policy takes the job to end once it runs (infinite if nothing says so);
+    ``assumed_s`` what reservations assume of it when it starts; ``firm`` whether that is a hard limit.
+    """
+
+    __slots__ = (
+        "assumed_s", "bound_s", "entries", "firm", "free", "gpus", "jobs", "lanes", "live", "pools", "reasons",
+        "shares", "starts_s",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.jobs: list[Job | None] = []
+        self.gpus: list[int] = []
+        self.lanes: list[Lane | None] = []
+        self.entries: list[Entry] = []
+        self.live: list[Entry | None] = []
+        self.bound_s: list[float] = []
+        self.assumed_s: list[float] = []
+        self.firm: list[bool] = []
+        self.starts_s: list[float] = []
+        self.pools: list[int] = []
+        self.shares: list[Shares | None] = []
+        self.reasons: list[str] = []
+        self.free: list[int] = []
+
+    def slot(self) -> int:
+        """A free slot; its lists hold leftovers until they are set."""
+        if self.free:
+            return self.free.pop()
+        slot = len(self.jobs)
+        self.jobs.append(None)
+        self.gpus.append(0)
+        self.lanes.append(None)
+        self.entries.append((0.0, 0, slot))
+        self.live.append(None)
+        self.bound_s.append(0.0)
+        self.assumed_s.append(0.0)
+        self.firm.append(False)
+        self.starts_s.append(0.0)
+        self.pools.append(-1)
+        self.shares.append(None)
+        self.reasons.append("")
+        return slot
+
+    def running(self) -> list[int]:
+        """Slots of the running jobs."""
+        return [slot for slot, shares in enumerate(self.shares) if shares is not None]
+
+
+@dataclass(slots=True)
+class State:
+    """What the actions of a cycle share.
+
+    ``blocked`` are the heads that could not start in this cycle, in order, and ``reserved_for`` those for which
+    ``reservations`` (by pool number) were made; ``stale`` says that a job ended or overran against what they assume.
+    ``fresh`` are the slots submitted since the last cycle; ``gained`` says that something happened since then that may
+    let an older waiting job start. ``ends`` is None for policies that plan nothing. The lists and dictionaries are
+    replaced, never changed in place, so that a transaction can put them back.
+    """
+
+    policy: Policy
+    cluster: Cluster
+    table: JobTable
+    queue: PendingQueue
+    ends: ExpectedEnds | None
+    place: PlacementRule = pack
+    reservations: dict[int, Reservation] = field(default_factory=dict)
+    reserved_for: list[int] = field(default_factory=list)
+    blocked: list[int] = field(default_factory=list)
+    fresh: list[int] = field(default_factory=list)
+    stale: bool = False
+    gained: bool = False

@@ -1,0 +1,143 @@
+"""What the core takes and returns. Times are seconds on the caller's clock; sizes are whole GPUs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+#: GPUs taken on nodes of one pool: pairs of (node index inside the pool, GPUs).
+Shares = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSpec:
+    """``nodes`` equal nodes of one GPU type with ``gpus_per_node`` GPUs each. Raises ``ValueError`` if either is < 1."""
+
+    name: str
+    nodes: int
+    gpus_per_node: int
+
+    def __post_init__(self) -> None:
+        if self.nodes < 1 or self.gpus_per_node < 1:
+            raise ValueError(f"pool {self.name!r} needs at least one node and one GPU per node")
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole pool."""
+        return self.nodes * self.gpus_per_node
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """The pools, in the order in which they are tried for a job that accepts any."""
+
+    pools: tuple[PoolSpec, ...]
+
+    def __post_init__(self) -> None:
+        if not self.pools:
+            raise ValueError("a cluster needs at least one pool")
+        names = [pool.name for pool in self.pools]
+        if len(set(names)) != len(names):
+            raise ValueError("two pools have the same name")
+
+    @classmethod
+    def uniform(cls, nodes: int, gpus_per_node: int = 8, name: str = "gpu") -> ClusterSpec:
+        """One pool of equal nodes."""
+        return cls((PoolSpec(name, nodes, gpus_per_node),))
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole cluster."""
+        return sum(pool.gpus for pool in self.pools)
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the whole cluster."""
+        return sum(pool.nodes for pool in self.pools)
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What was predicted about a job: untrusted input, never a promise.
+
+    ``expected_s`` is the median and ``high_s`` the 90 % quantile of the runtime until it ends for whatever reason.
+    ``source`` names who said so.
+    """
+
+    expected_s: float
+    high_s: float
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if not (self.expected_s >= 0 and self.high_s >= self.expected_s and math.isfinite(self.high_s)):
+            raise ValueError("a hint needs finite seconds with 0 <= expected_s <= high_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A gang of ``gpus`` GPUs that starts whole or not at all, as the scheduler sees it.
+
+    ``estimate_s`` is the stated runtime (the user's, or whatever the replay puts in its place); ``limit_s`` the hard
+    limit at which the job is ended, None without one; ``gpu_type`` the name of the only acceptable pool, None for
+    any. The true runtime is not here and nowhere else in this package.
+    """
+
+    job_id: str
+    gpus: int
+    submit_s: float
+    estimate_s: float | None = None
+    limit_s: float | None = None
+    gpu_type: str | None = None
+    hints: Hints | None = None
+
+    def __post_init__(self) -> None:
+        if self.gpus < 1:
+            raise ValueError(f"job {self.job_id!r} asks for {self.gpus} GPUs")
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a job is: the pool, and per node (index inside the pool) the GPUs taken there."""
+
+    pool: str
+    shares: Shares
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The nodes used, in the order they were chosen."""
+        return tuple(node for node, _ in self.shares)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs used over all nodes."""
+        return sum(gpus for _, gpus in self.shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A start planned for the blocked job in ``slot``: when (the shadow time) and on which GPUs of pool ``pool``.
+
+    ``spare`` gives, for each reserved node, the GPUs that the plan leaves unused there at the shadow time.
+    ``firm`` says that every job that has to end first ends by a hard limit: then the start is *guaranteed*, else it is
+    *expected* and may move when a job runs longer than assumed.
+    """
+
+    slot: int
+    pool: int
+    start_s: float
+    shares: Shares
+    spare: Mapping[int, int]
+    firm: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided about one job at ``at_s`` and why, in words."""
+
+    job_id: str
+    verdict: str
+    at_s: float
+    reason: str
+    placement: Placement | None = None
+    reserved_start_s: float | None = None
