@@ -1,0 +1,79 @@
+"""One job record as one line of JSON and back. Fields at their default are left out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from analyzers.types import JobRecord, Outcome
+
+_FIELDS = {f.name for f in dataclasses.fields(JobRecord)}
+_TEXTS = ("user", "tenant", "name", "command", "gpu_type", "fingerprint")
+_NUMBERS = ("start_s", "requested_s", "peak_gpu_memory_mib", "mean_gpu_utilization", "peak_host_memory_mib")
+#: Larger numbers are garbage and would overflow further on; the comparison also refuses NaN and infinities.
+_MAX_NUMBER = 1e15
+_OUTCOMES = frozenset(get_args(Outcome))
+
+
+class BadRecordError(ValueError):
+    """A line that holds no job record, or a record that no line can hold; the text is the reason."""
+
+
+def encode(record: JobRecord) -> str:
+    """The record as a line of JSON without the line end; `BadRecordError` for one that could not be read back."""
+    values = {name: value for name in _FIELDS if (value := getattr(record, name)) is not None}
+    values["facts"] = dict(record.facts)
+    if not values["facts"]:
+        del values["facts"]
+    _check(values)
+    try:
+        return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        raise BadRecordError("facts are no JSON values") from None
+
+
+def decode(line: str | bytes) -> JobRecord:
+    """The record of one line. Unknown fields are ignored, so that an older release reads a newer store."""
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError):
+        raise BadRecordError("not JSON") from None
+    if not isinstance(values, dict):
+        raise BadRecordError("not a JSON object")
+    _check(values)
+    values.setdefault("duration_s", None)
+    return JobRecord(**{name: value for name, value in values.items() if name in _FIELDS})
+
+
+def _check(values: Mapping[str, Any]) -> None:
+    if not isinstance(values.get("job_id"), str):
+        raise BadRecordError("job_id is no text")
+    if not _is_number(values.get("submit_s")):
+        raise BadRecordError("submit_s is no number")
+    duration_s = values.get("duration_s")
+    if duration_s is not None and not (_is_number(duration_s) and duration_s >= 0):
+        raise BadRecordError("duration_s is no number of 0 or more")
+    if not _is_whole(values.get("gpus")):
+        raise BadRecordError("gpus is no whole number of 0 or more")
+    for name in _TEXTS:
+        if values.get(name) is not None and not isinstance(values[name], str):
+            raise BadRecordError(f"{name} is no text")
+    for name in _NUMBERS:
+        if values.get(name) is not None and not _is_number(values[name]):
+            raise BadRecordError(f"{name} is no number")
+    if values.get("nodes") is not None and not _is_whole(values["nodes"]):
+        raise BadRecordError("nodes is no whole number")
+    if values.get("outcome") is not None and values["outcome"] not in _OUTCOMES:
+        raise BadRecordError("outcome is none of " + ", ".join(sorted(_OUTCOMES)))
+    if not isinstance(values.get("facts", {}), dict):
+        raise BadRecordError("facts is no object")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_MAX_NUMBER <= value <= _MAX_NUMBER
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_NUMBER

@@ -1,0 +1,36 @@
+"""A history that lives in memory: for replays, tests, and a trace given in place of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from analyzers.history.index import HistoryIndex
+from analyzers.types import JobRecord, Submission
+
+
+class MemoryHistoryStore:
+    """Implements `analyzers.ports.HistoryStore` without a file."""
+
+    def __init__(self, records: Iterable[JobRecord] = ()) -> None:
+        self._index = HistoryIndex()
+        self.add(records)
+
+    def add(self, records: Iterable[JobRecord]) -> int:
+        """Add records; one with a known ``job_id`` replaces the old. Returns how many were taken."""
+        count = 0
+        for count, record in enumerate(records, start=1):  # noqa: B007 (the last count is the result)
+            self._index.add(record)
+        return count
+
+    def records(self) -> Iterator[JobRecord]:
+        """All records, in order of submission."""
+        return iter(self._index)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def similar(
+        self, submission: Submission, fingerprint: str = "", *, k: int = 20, before_s: float | None = None
+    ) -> list[tuple[JobRecord, float]]:
+        """The ``k`` nearest ended jobs with their similarity in 0..1, nearest first."""
+        return self._index.similar(submission, fingerprint, k=k, before_s=before_s)

@@ -1,0 +1,86 @@
+"""How alike a submission and a past job are, 0..1."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from analyzers.history.text import grams, overlap, script, words
+from analyzers.types import JobRecord, Submission
+
+#: What each sign counts for where both sides have it. The same code says most, then the same person's habit
+#: (recurring users dominate: Hu et al., SC'21; Weng et al., NSDI'22), then what was asked for.
+_FINGERPRINT = 4.0
+_USER = 2.0
+_NAME = 2.0
+_COMMAND = 2.0
+_GPUS = 1.0
+_LIMIT = 1.0
+_GPU_TYPE = 0.5
+_TENANT = 0.5
+_RECENCY = 0.5
+#: A sign that one side lacks counts this share of its weight as a miss: less evidence is less similarity.
+_UNKNOWN = 0.15
+#: Requests that differ by this factor have nothing to do with each other.
+_GPUS_FAR = 8.0
+_LIMIT_FAR = 8.0
+_RECENCY_HALF_S = 14 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A submission prepared for many comparisons. ``now_s`` is the time of asking, for recency; None: unknown."""
+
+    submission: Submission
+    fingerprint: str
+    now_s: float | None
+
+
+def similarity(query: Query, record: JobRecord, end_s: float) -> float:
+    """The weighted mean of all signs; 1 only for a job that agrees in every sign the submission has."""
+    asked = query.submission
+    got = total = 0.0
+
+    def sign(weight: float, known: bool, share: float) -> None:
+        nonlocal got, total
+        total += weight if known else weight * _UNKNOWN
+        got += weight * share if known else 0.0
+
+    if query.fingerprint:
+        same_code = record.fingerprint == query.fingerprint
+        sign(_FINGERPRINT, bool(record.fingerprint), float(same_code))
+    if asked.user:
+        sign(_USER, record.user is not None, float(record.user == asked.user))
+    if asked.name:
+        known = record.name is not None
+        sign(_NAME, known, overlap(grams(asked.name), grams(record.name)) if record.name else 0.0)
+    if asked.command:
+        sign(_COMMAND, record.command is not None, _commands(asked.command, record.command))
+    if asked.gpus:
+        sign(_GPUS, record.gpus > 0, _near(asked.gpus, record.gpus, _GPUS_FAR))
+    if asked.limit_s:
+        sign(_LIMIT, record.requested_s is not None, _near(asked.limit_s, record.requested_s or 0.0, _LIMIT_FAR))
+    if asked.gpu_type:
+        same_type = (record.gpu_type or "").lower() == asked.gpu_type.lower()
+        sign(_GPU_TYPE, record.gpu_type is not None, float(same_type))
+    if asked.tenant:
+        sign(_TENANT, record.tenant is not None, float(record.tenant == asked.tenant))
+    if query.now_s is not None:
+        age_s = max(0.0, query.now_s - end_s)
+        sign(_RECENCY, True, 0.5 ** (age_s / _RECENCY_HALF_S))
+    return got / total if total else 0.0
+
+
+def _commands(asked: str, past: str | None) -> float:
+    if not past:
+        return 0.0
+    if asked == past:
+        return 1.0
+    same_script = bool(script(asked)) and script(asked) == script(past)
+    return 0.5 * same_script + 0.5 * overlap(words(asked), words(past))
+
+
+def _near(a: float, b: float, far: float) -> float:
+    if a <= 0 or b <= 0:
+        return 0.0
+    return max(0.0, 1.0 - abs(math.log(a / b)) / math.log(far))

@@ -1,0 +1,215 @@
+"""The fast predictor for replays: learns from jobs as they end, a few tens of microseconds a job.
+
+Several simple experts guess; each is trusted by how wrong it was lately, for this user and overall. Among them is the
+mean of the user's last two jobs (Tsafrir, Etsion and Feitelson, IEEE TPDS 2007), hard to beat where users resubmit.
+Nothing of a job's own end is read before it is observed: `predict` looks at who asks for what, never at the duration.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from analyzers.history.text import stem
+from analyzers.types import JobRecord
+from predictors.types import Quantiles
+
+_RECENT = 40
+_KEPT_GUESSES = 1_000_000
+#: Half-life, in ended jobs, of what an expert's mistakes count: a user's own, and everyone's.
+_FORGET_USER = 0.5 ** (1 / 15)
+_FORGET_ALL = 0.5 ** (1 / 500)
+#: A user's own record of mistakes counts fully only after about this many jobs.
+_USER_TRUST_JOBS = 5.0
+#: How sharply the better expert is preferred: e-fold for a mistake smaller by 1/8 on the log scale.
+_SHARPNESS = 8.0
+_LARGEST_MISTAKE = 4.0
+_RESIDUALS = 400
+_USER_RESIDUALS = 40
+_DEFAULT_S = 700.0  # between the published medians, see predictors.prior
+_DEFAULT_SPREAD = 2.0
+_LEVELS = (0.1, 0.5, 0.9, 0.99)
+
+_EXPERTS = ("last two", "same request", "same name", "same request, last", "share of the request", "alike", "everyone")
+
+
+@dataclass(slots=True)
+class _Scores:
+    """Discounted mistakes of each expert."""
+
+    loss: list[float] = field(default_factory=lambda: [0.0] * len(_EXPERTS))
+    count: list[float] = field(default_factory=lambda: [0.0] * len(_EXPERTS))
+
+    def add(self, guesses: list[float | None], truth: float, keep: float) -> None:
+        for i, guess in enumerate(guesses):
+            if guess is not None:
+                self.loss[i] = self.loss[i] * keep + min(_LARGEST_MISTAKE, abs(guess - truth))
+                self.count[i] = self.count[i] * keep + 1.0
+
+
+@dataclass(slots=True)
+class _User:
+    jobs: deque[tuple[float, JobRecord]] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    scores: _Scores = field(default_factory=_Scores)
+    residuals: deque[float] = field(default_factory=lambda: deque(maxlen=_USER_RESIDUALS))
+
+
+class OnlineDurationPredictor:
+    """``predict(record)`` in seconds, then ``observe(record)`` when it has ended, in any interleaving.
+
+    A user that the trace does not name counts as one user for each size of job.
+    """
+
+    def __init__(self) -> None:
+        self._users: dict[Hashable, _User] = {}
+        self._by_request: dict[Hashable, deque[float]] = {}
+        self._everyone = _Scores()
+        self._residuals: deque[float] = deque(maxlen=_RESIDUALS)
+        self._guesses: dict[str, tuple[list[float | None], float]] = {}
+
+    def predict(self, record: JobRecord) -> float:
+        """The median of the runtime in seconds, at most the requested time; ``record.duration_s`` is not read."""
+        guesses = self._ask(record)
+        middle = self._combined(record, guesses)
+        if len(self._guesses) < _KEPT_GUESSES:
+            self._guesses[record.job_id] = (guesses, middle)
+        return _cut(math.exp(middle), record.requested_s)
+
+    def quantiles(self, record: JobRecord) -> Quantiles:
+        """Quantiles from the mistakes made lately, this user's own first. ``record.duration_s`` is not read."""
+        middle = self._combined(record, self._ask(record))
+        user = self._users.get(_who(record))
+        spread = _residual_quantiles(user.residuals if user else deque(), self._residuals)
+        return Quantiles(*(_cut(math.exp(middle + r), record.requested_s) for r in spread))
+
+    def observe(self, record: JobRecord) -> None:
+        """Learn from a job that has ended; one without a duration is ignored."""
+        if record.duration_s is None:
+            return
+        truth = math.log(max(1.0, record.duration_s))
+        user = self._users.setdefault(_who(record), _User())
+        asked = self._guesses.pop(record.job_id, None)
+        if asked is not None:
+            guesses, middle = asked
+            user.scores.add(guesses, truth, _FORGET_USER)
+            self._everyone.add(guesses, truth, _FORGET_ALL)
+            user.residuals.append(truth - middle)
+            self._residuals.append(truth - middle)
+        user.jobs.append((truth, record))
+        for key in _request_keys(record):
+            self._by_request.setdefault(key, deque(maxlen=_RECENT)).append(truth)
+
+    def _ask(self, record: JobRecord) -> list[float | None]:
+        """Each expert's guess on the log scale; None where it has nothing to go by."""
+        user = self._users.get(_who(record))
+        jobs = list(user.jobs) if user else []
+        same = [t for t, past in jobs if past.gpus == record.gpus and past.requested_s == record.requested_s]
+        name = stem(record.name) if record.name else ""
+        named = [t for t, past in jobs if name and past.name and stem(past.name) == name]
+        last_two = [math.exp(t) for t, _ in jobs[-2:]]
+        return [
+            math.log(sum(last_two) / len(last_two)) if last_two else None,
+            _median(same[-7:]),
+            _median(named[-7:]),
+            same[-1] if same else None,
+            _by_share(jobs, record),
+            _alike(jobs, record, name),
+            self._general(record),
+        ]
+
+    def _general(self, record: JobRecord) -> float:
+        for key in _request_keys(record):
+            seen = self._by_request.get(key)
+            if seen and len(seen) >= 3:
+                return _median(list(seen)) or 0.0
+        return math.log(_cut(_DEFAULT_S, record.requested_s))
+
+    def _combined(self, record: JobRecord, guesses: list[float | None]) -> float:
+        """The weighted median of the guesses."""
+        user = self._users.get(_who(record))
+        weighted = []
+        for i, guess in enumerate(guesses):
+            if guess is not None:
+                weighted.append((guess, math.exp(-_SHARPNESS * self._expected_mistake(user, i))))
+        return _weighted_median(weighted)
+
+    def _expected_mistake(self, user: _User | None, expert: int) -> float:
+        everyone = self._everyone
+        general = (everyone.loss[expert] + 1.0) / (everyone.count[expert] + 1.0)
+        if user is None:
+            return general
+        own = user.scores
+        return (own.loss[expert] + _USER_TRUST_JOBS * general) / (own.count[expert] + _USER_TRUST_JOBS)
+
+
+def _who(record: JobRecord) -> Hashable:
+    return record.user if record.user is not None else ("no user", record.gpus)
+
+
+def _request_keys(record: JobRecord) -> tuple[Hashable, ...]:
+    return (("both", record.gpus, record.requested_s), ("limit", record.requested_s), ("gpus", record.gpus), "all")
+
+
+def _by_share(jobs: list[tuple[float, JobRecord]], record: JobRecord) -> float | None:
+    """The share of the requested time that this user's recent jobs used."""
+    if not record.requested_s:
+        return None
+    shares = [t - math.log(past.requested_s) for t, past in jobs[-9:] if past.requested_s]
+    share = _median(shares)
+    return None if share is None else math.log(record.requested_s) + share
+
+
+def _alike(jobs: list[tuple[float, JobRecord]], record: JobRecord, name: str) -> float | None:
+    """Median of the user's recent jobs, weighted by how alike they are and how recent."""
+    if not jobs:
+        return None
+    weighted = []
+    for age, (truth, past) in enumerate(reversed(jobs)):
+        weight = 0.85**age
+        weight *= 4.0 if past.gpus == record.gpus else 1.0
+        weight *= 4.0 if past.requested_s == record.requested_s else 1.0
+        weight *= 4.0 if name and past.name and stem(past.name) == name else 1.0
+        weighted.append((truth, weight))
+    return _weighted_median(weighted)
+
+
+def _median(values: list[float]) -> float | None:
+    if not values:
+        return None
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else 0.5 * (ordered[half - 1] + ordered[half])
+
+
+def _weighted_median(weighted: list[tuple[float, float]]) -> float:
+    ordered = sorted(weighted)
+    half = 0.5 * sum(weight for _, weight in ordered)
+    reached = 0.0
+    for value, weight in ordered:
+        reached += weight
+        if reached >= half:
+            return value
+    return ordered[-1][0]
+
+
+def _residual_quantiles(own: deque[float], everyone: deque[float]) -> list[float]:
+    """Quantiles of past mistakes: the user's own weigh as much as everyone's once there are enough of them."""
+    if len(everyone) < 20:
+        return [_DEFAULT_SPREAD * z for z in (-1.2816, 0.0, 1.2816, 2.3263)]
+    share = len(own) / (len(own) + 10.0)
+    pool = [(r, (1.0 - share) / len(everyone)) for r in everyone]
+    pool += [(r, share / len(own)) for r in own] if own else []
+    pool.sort()
+    found, reached, position = [], 0.0, 0
+    for level in _LEVELS:
+        while position < len(pool) - 1 and reached + pool[position][1] < level:
+            reached += pool[position][1]
+            position += 1
+        found.append(pool[position][0])
+    return found
+
+
+def _cut(seconds: float, limit_s: float | None) -> float:
+    return max(1.0, min(seconds, limit_s) if limit_s else seconds)
