@@ -1,0 +1,179 @@
+"""From the best way of asking for an answer of a given form down to the humblest, within one deadline.
+
+Rungs: a JSON schema, JSON mode, a prompt that asks for JSON. What fails in form (turned down by the endpoint, no
+content, refused, cut off, not valid) is tried on the next rung; the last rung, and an answer of the right form with
+bad content, get one repair round in which the model is told what was wrong. Then the ladder gives up.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from prompts.answers import find_answer, schema_of
+from prompts.endpoint import BusyError, Endpoint, EndpointError, NotSupportedError, Reply, TooSlowError
+from prompts.gateway import Answer, Attempt, Check, Rung
+from prompts.templates import Message, Template
+
+A = TypeVar("A", bound=BaseModel)
+T = TypeVar("T")
+
+RUNGS: tuple[Rung, ...] = ("json_schema", "json_mode", "prompted")
+MOST_RETRIES = 2
+_FIRST_WAIT_S = 0.5
+_SHORTEST_REQUEST_S = 0.05
+_LONGEST_ECHO_CHARS = 4000
+
+
+class Ladder:
+    """A `Gateway` over one endpoint. ``timeout_s`` bounds a whole ask: all rungs, retries and repairs together."""
+
+    def __init__(self, endpoint: Endpoint, *, timeout_s: float) -> None:
+        self._endpoint = endpoint
+        self._timeout_s = timeout_s
+        self._lowest_refused = -1  # rungs that this endpoint turned down are not tried again
+
+    def ask(self, template: Template, answer: type[A], variables: Mapping[str, str], check: Check[A]) -> Answer[A]:
+        """See `prompts.gateway.Gateway.ask`."""
+        call = _Call(self._endpoint, time.monotonic() + self._timeout_s)
+        try:
+            value, reason = self._climb_down(call, template.render(variables), answer, check)
+        except EndpointError as error:
+            value, reason = None, str(error)
+        return Answer(value, reason, tuple(call.attempts), self._endpoint.name, template.title)
+
+    def _climb_down(
+        self, call: _Call, messages: list[Message], answer: type[A], check: Check[A]
+    ) -> tuple[A | None, str]:
+        reason = ""
+        for index, rung in enumerate(RUNGS):
+            if index <= self._lowest_refused:
+                continue
+            asked = messages if rung == "json_schema" else _with_schema(messages, answer)
+            try:
+                reply = call.request(rung, asked, _response_format(rung, answer))
+            except NotSupportedError as error:
+                if rung == RUNGS[-1]:
+                    raise
+                self._lowest_refused = max(self._lowest_refused, index)
+                reason = str(error)
+                continue
+            value, reason, well_formed = _judge(reply, answer, check)
+            call.note(reason or "accepted")
+            if value is not None:
+                return value, ""
+            if reply.text and (well_formed or rung == RUNGS[-1]):
+                return self._repair(call, rung, asked, reply.text, reason, answer, check)
+        return None, reason
+
+    def _repair(
+        self, call: _Call, rung: Rung, asked: list[Message], text: str, reason: str, answer: type[A], check: Check[A]
+    ) -> tuple[A | None, str]:
+        again = [
+            *asked,
+            Message("assistant", text[:_LONGEST_ECHO_CHARS]),
+            Message(
+                "user", f"That answer can not be used: {reason}. Answer again with one JSON object and nothing else."
+            ),
+        ]
+        reply = call.request("repair", again, _response_format(rung, answer))
+        value, reason, _ = _judge(reply, answer, check)
+        call.note(reason or "accepted")
+        return value, reason
+
+
+class _Call:
+    """The requests of one ask: their deadline, their retries and the record of them."""
+
+    def __init__(self, endpoint: Endpoint, deadline: float) -> None:
+        self.attempts: list[Attempt] = []
+        self._endpoint = endpoint
+        self._deadline = deadline
+        self._retries_left = MOST_RETRIES
+
+    def request(self, rung: Rung, messages: Sequence[Message], response_format: dict[str, Any] | None) -> Reply:
+        """One request with bounded retries. Raises `EndpointError` when it failed for good."""
+        wait_s = _FIRST_WAIT_S
+        while True:
+            left_s = self._deadline - time.monotonic()
+            if left_s < _SHORTEST_REQUEST_S:
+                raise TooSlowError("no accepted answer within the time allowed")
+            start = time.monotonic()
+            try:
+                reply = _within(left_s, lambda left=left_s: self._endpoint.complete(messages, response_format, left))
+            except EndpointError as error:
+                self.attempts.append(Attempt(rung, str(error), time.monotonic() - start))
+                if not isinstance(error, BusyError) or not self._retries_left:
+                    raise
+                pause_s = error.retry_after_s if error.retry_after_s is not None else wait_s * random.uniform(0.5, 1.0)
+                if pause_s >= self._deadline - time.monotonic():
+                    raise
+                self._retries_left -= 1
+                wait_s *= 2
+                time.sleep(pause_s)
+                continue
+            self.attempts.append(Attempt(rung, "answered", time.monotonic() - start))
+            return reply
+
+    def note(self, outcome: str) -> None:
+        """Write down what became of the last reply."""
+        last = self.attempts[-1]
+        self.attempts[-1] = Attempt(last.rung, outcome, last.seconds)
+
+
+def _judge(reply: Reply, answer: type[A], check: Check[A]) -> tuple[A | None, str, bool]:
+    """(value, why not, whether it was of the right form)."""
+    if reply.refusal:
+        return None, f"the model refused ({reply.refusal})", False
+    if reply.text is None:
+        return None, "the answer was cut off" if reply.cut else "the answer was empty", False
+    try:
+        value = find_answer(reply.text, answer)
+    except ValueError as error:
+        return None, f"the answer was cut off ({error})" if reply.cut else str(error), False
+    why_not = check(value)
+    return (None, why_not, True) if why_not else (value, "", True)
+
+
+def _response_format(rung: Rung, answer: type[BaseModel]) -> dict[str, Any] | None:
+    if rung == "json_schema":
+        schema = {"name": answer.__name__, "schema": schema_of(answer), "strict": True}
+        return {"type": "json_schema", "json_schema": schema}
+    return {"type": "json_object"} if rung == "json_mode" else None
+
+
+def _with_schema(messages: list[Message], answer: type[BaseModel]) -> list[Message]:
+    schema = json.dumps(schema_of(answer), separators=(",", ":"))
+    addition = f"\nThe JSON object must fit this JSON Schema, with nothing before or after it:\n{schema}\n"
+    return [*messages[:-1], Message(messages[-1].role, messages[-1].content + addition)]
+
+
+def _within(seconds: float, function: Callable[[], T]) -> T:
+    """Run ``function`` but wait no longer than ``seconds``.
+
+    An HTTP time-out counts the silence between bytes, so an endpoint that drips its answer would never run into it.
+    The request left behind ends by its own time-out; its result is dropped.
+    """
+    results: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            results.put((function(), None))
+        except BaseException as error:  # noqa: BLE001  handed over to the waiting thread
+            results.put((None, error))
+
+    threading.Thread(target=work, name="schedmate-llm", daemon=True).start()
+    try:
+        value, error = results.get(timeout=seconds)
+    except queue.Empty:
+        raise TooSlowError(f"no answer within {seconds:.3g} s") from None
+    if error is not None:
+        raise error
+    return value  # type: ignore[return-value]
