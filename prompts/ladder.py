@@ -13,6 +13,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -107,7 +108,7 @@ class _Call:
                 raise TooSlowError("no accepted answer within the time allowed")
             start = time.monotonic()
             try:
-                reply = _within(left_s, lambda left=left_s: self._endpoint.complete(messages, response_format, left))
+                reply = _within(left_s, partial(self._endpoint.complete, messages, response_format, left_s))
             except EndpointError as error:
                 self.attempts.append(Attempt(rung, str(error), time.monotonic() - start))
                 if not isinstance(error, BusyError) or not self._retries_left:

@@ -12,15 +12,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from analyzers.logs.intake import discover, read_lines
 from analyzers.types import Diagnosis, LogEvidence
-from prompts.answers import Quote, RefinedDiagnosis
 from prompts.errors import UserError
 from prompts.gateway import Gateway, open_gateway
 from prompts.redaction import redact
-from prompts.templates import load_template
 from schedmate.config import Settings
+
+if TYPE_CHECKING:
+    from prompts.answers import Quote, RefinedDiagnosis
 
 #: A static reading below this confidence, or of an unknown category, is put to the model.
 UNSURE_BELOW = 0.5
@@ -82,6 +84,10 @@ def refine_diagnosis(diagnosis: Diagnosis, path: Path, settings: Settings) -> Di
     """
     if settings.text("llm.provider") == "none" or not needs_refining(diagnosis):
         return diagnosis
+    # what only a model needs is imported only when there is one
+    from prompts.answers import RefinedDiagnosis
+    from prompts.templates import load_template
+
     gateway = gateway_for(settings)
     try:
         lines = _distil(diagnosis, path)
@@ -112,7 +118,7 @@ def _in_words(diagnosis: Diagnosis) -> str:
 
 def _distil(diagnosis: Diagnosis, path: Path) -> list[_Line]:
     """The lines worth a model's while, redacted, in the log's order: cited ones with context, trouble, the ends."""
-    cited = {(item.file, item.line) for item in (*diagnosis.evidence, *diagnosis.echoes)}
+    cited = {(e.file, e.line) for e in diagnosis.evidence} | {(e.file, e.line) for e in diagnosis.echoes}
     around: dict[str, set[int]] = {}
     for file, number in cited:
         around.setdefault(file, set()).update(range(number - _CONTEXT_LINES, number + _CONTEXT_LINES + 1))

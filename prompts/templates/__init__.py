@@ -1,4 +1,4 @@
-"""Templates as files: what is said to a model, with declared variables, a version and the name of the answer's schema."""
+"""Templates as files: what is said to a model, with declared variables, a version and an answer schema."""
 
 from __future__ import annotations
 
