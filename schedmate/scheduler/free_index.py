@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from schedmate.scheduler.types import Shares
@@ -106,7 +107,7 @@ class RestrictedView:
 
     __slots__ = ("capacity", "levels", "masks")
 
-    def __init__(self, index: FreeIndex, caps: dict[int, int]) -> None:
+    def __init__(self, index: FreeIndex, caps: Mapping[int, int]) -> None:
         self.capacity = index.capacity
         masks = index.masks.copy()
         held = 0

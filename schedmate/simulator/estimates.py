@@ -1,0 +1,102 @@
+"""What a policy may know of a job's runtime. The true runtime stays with the simulator; a `Job` carries only this.
+
+- *perfect*: the true runtime, as an oracle would have it (an upper bound for what any prediction can gain).
+- *requested*: the requested time of the trace, the user's own estimate and hard limit.
+- *predicted*: what a predictor says at submission, having seen only jobs that had ended by then.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from analyzers.types import JobRecord
+from schedmate.scheduler import Hints, Job
+
+
+class Estimates(Protocol):
+    """Turns a record into the job that the scheduler sees. ``learns``: it must be asked at the time of submission."""
+
+    name: str
+    learns: bool
+
+    def job(self, record: JobRecord) -> Job:
+        """The job as the scheduler may see it when it is submitted."""
+        ...
+
+    def ended(self, record: JobRecord) -> None:
+        """The job has ended; called in the order of the ends, for estimates that learn."""
+        ...
+
+
+class QuantilesLike(Protocol):
+    """Median and 90 % quantile of the runtime in seconds."""
+
+    @property
+    def p50(self) -> float: ...
+    @property
+    def p90(self) -> float: ...
+
+
+class Predictor(Protocol):
+    """Learns runtimes as jobs end; must not read ``record.duration_s`` before `observe`."""
+
+    def quantiles(self, record: JobRecord) -> QuantilesLike:
+        """Quantiles of the runtime in seconds."""
+        ...
+
+    def observe(self, record: JobRecord) -> None:
+        """A job has ended."""
+        ...
+
+
+class Perfect:
+    """The oracle. The requested time, where there is one, still is the hard limit."""
+
+    name = "perfect"
+    learns = False
+
+    def job(self, record: JobRecord) -> Job:
+        """Estimate and hints are the true runtime."""
+        runtime_s = record.duration_s or 0.0
+        limit_s = None if record.requested_s is None else max(record.requested_s, runtime_s)
+        hints = Hints(runtime_s, runtime_s, "oracle")
+        return Job(record.job_id, record.gpus, record.submit_s, runtime_s, limit_s, record.gpu_type, hints)
+
+    def ended(self, record: JobRecord) -> None:
+        """Nothing to learn."""
+
+
+class Requested:
+    """The user's requested time; a job without one has no estimate and no limit."""
+
+    name = "requested"
+    learns = False
+
+    def job(self, record: JobRecord) -> Job:
+        """Estimate and limit are the requested time; there are no hints."""
+        requested_s = record.requested_s
+        return Job(record.job_id, record.gpus, record.submit_s, requested_s, requested_s, record.gpu_type)
+
+    def ended(self, record: JobRecord) -> None:
+        """Nothing to learn."""
+
+
+class Predicted:
+    """An online predictor, asked when the job is submitted. The requested time stays the hard limit."""
+
+    name = "predicted"
+    learns = True
+
+    def __init__(self, predictor: Predictor) -> None:
+        self._predictor = predictor
+
+    def job(self, record: JobRecord) -> Job:
+        """Estimate is the predicted median, hints are median and 90 % quantile."""
+        quantiles = self._predictor.quantiles(record)
+        middle_s, high_s = quantiles.p50, max(quantiles.p50, quantiles.p90)
+        hints = Hints(middle_s, high_s, "history")
+        return Job(record.job_id, record.gpus, record.submit_s, middle_s, record.requested_s, record.gpu_type, hints)
+
+    def ended(self, record: JobRecord) -> None:
+        """Hand the ended job to the predictor."""
+        self._predictor.observe(record)

@@ -1,0 +1,159 @@
+"""The event loop: plays records against the scheduler that a live cluster would use. No policy lives here.
+
+At each moment jobs that end come first, then those that are submitted, then one scheduling cycle. The scheduler sees a
+job when it is submitted and its end when it happens; true runtimes stay in this loop.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heappop, heappush
+from itertools import islice
+from time import perf_counter
+
+from analyzers.types import JobRecord
+from schedmate.scheduler import Job, Scheduler, Unschedulable
+from schedmate.simulator.estimates import Estimates
+from schedmate.simulator.run_log import RunLog
+
+_CHUNK = 8192
+TOO_LARGE = "larger than the cluster, or of a GPU type that it lacks"
+
+#: A record and what the scheduler may see of it; None when it must be asked for at the time of submission.
+Arrival = tuple[JobRecord, Job | None]
+
+
+def replay(
+    records: Iterable[JobRecord],
+    scheduler: Scheduler,
+    estimates: Estimates,
+    log: RunLog,
+    advance: Callable[[int], None] = lambda n: None,
+) -> None:
+    """Play all records, which must come in order of submission, until the last job has ended.
+
+    ``advance`` is told about every chunk of records read. ``log.replay_s`` is the time of the loop itself: reading and
+    checking the records is not in it, the work of estimates that learn is. Raises ``ValueError`` on records out of order.
+    """
+    arrivals = _Arrivals(_chunks(records, estimates, log), advance)
+    collecting = gc.isenabled()
+    gc.disable()  # the loop makes many small tuples and no cycles; scanning them again and again costs a third
+    since = perf_counter()
+    try:
+        _loop(arrivals, scheduler, estimates, log)
+    finally:
+        log.replay_s = perf_counter() - since - arrivals.reading_s
+        if collecting:
+            gc.enable()
+
+
+class _Arrivals:
+    """Hands out chunks of arrivals and keeps the time that reading them takes apart."""
+
+    def __init__(self, chunks: Iterator[list[Arrival]], advance: Callable[[int], None]) -> None:
+        self._chunks = chunks
+        self._advance = advance
+        self.reading_s = 0.0
+
+    def next_chunk(self) -> list[Arrival]:
+        """The next arrivals, empty at the end."""
+        since = perf_counter()
+        chunk = next(self._chunks, [])
+        self._advance(len(chunk))
+        self.reading_s += perf_counter() - since
+        return chunk
+
+
+def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: RunLog) -> None:
+    submit, end, cycle = scheduler.submit, scheduler.end, scheduler.cycle
+    cluster, table = scheduler.state.cluster, scheduler.state.table
+    all_shares, starts_s, pools, fragmented_nodes = table.shares, table.starts_s, table.pools, cluster.fragmented_nodes
+    plans = scheduler.state.ends is not None
+    learned = estimates.ended if estimates.learns else None
+    note_job, note_moment, places, ids = log.jobs.extend, log.moments.extend, log.places, log.ids
+    present: list[JobRecord] = []  # by slot
+    numbers: list[int] = []  # by slot
+    ends: list[tuple[float, int]] = []
+    waiting = 0
+    chunk = arrivals.next_chunk()
+    at, size = 0, len(chunk)
+    next_submit = chunk[0][0].submit_s if size else math.inf
+    last = -math.inf
+    while True:
+        now = next_submit
+        if ends and ends[0][0] < now:
+            now = ends[0][0]
+        if plans and last < scheduler.wake_s < now:
+            now = scheduler.wake_s
+        if now == math.inf:
+            return
+        last = now
+        while ends and ends[0][0] == now:
+            slot = heappop(ends)[1]
+            record, shares = present[slot], all_shares[slot] or ()
+            number, pool = numbers[slot], pools[slot]
+            note_job((number, record.submit_s, starts_s[slot], now, record.gpus, len(shares), pool))
+            if places is not None:
+                places[number] = (pool, shares)
+            end(slot, now)
+            if learned is not None:
+                learned(record)
+        while next_submit == now:
+            record, job = chunk[at]
+            try:
+                slot = submit(job or estimates.job(record))
+            except Unschedulable as error:
+                log.skip(TOO_LARGE, str(error))
+            else:
+                if slot == len(present):
+                    present.append(record)
+                    numbers.append(0)
+                present[slot] = record
+                numbers[slot] = len(ids)
+                ids.append(record.job_id)
+                waiting += 1
+            at += 1
+            if at == size:
+                chunk = arrivals.next_chunk()
+                at, size = 0, len(chunk)
+            next_submit = chunk[at][0].submit_s if size else math.inf
+        for slot in cycle(now):
+            heappush(ends, (now + (present[slot].duration_s or 0.0), slot))
+            waiting -= 1
+        note_moment((now, cluster.allocated_gpus, fragmented_nodes(), waiting))
+
+
+def _chunks(records: Iterable[JobRecord], estimates: Estimates, log: RunLog) -> Iterator[list[Arrival]]:
+    source = iter(records)
+    last_s = -math.inf
+    while True:
+        batch = list(islice(source, _CHUNK))
+        if not batch:
+            return
+        chunk: list[Arrival] = []
+        for record in batch:
+            reason = _unusable(record)
+            if reason:
+                log.skip(reason, f"job {record.job_id}: {reason}")
+                continue
+            if record.submit_s < last_s:
+                raise ValueError(f"job {record.job_id} was submitted before the one that precedes it")
+            last_s = record.submit_s
+            chunk.append((record, None if estimates.learns else estimates.job(record)))
+        if chunk:
+            yield chunk
+
+
+def _unusable(record: JobRecord) -> str | None:
+    duration_s = record.duration_s
+    if duration_s is None:
+        return "no runtime"
+    if not 0 <= duration_s < math.inf:
+        return "runtime is negative or not finite"
+    if not -math.inf < record.submit_s < math.inf:
+        return "submit time is not finite"
+    if record.gpus < 1:
+        return "asks for no GPU"
+    return None

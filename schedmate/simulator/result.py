@@ -1,0 +1,140 @@
+"""What a simulation returns: every job, every moment, and the summary that `schedmate simulate --json` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schedmate.scheduler import ClusterSpec, Placement
+from schedmate.scheduler.types import Shares
+from schedmate.simulator.metrics import (
+    Distribution,
+    Steps,
+    bounded_slowdown,
+    jtted,
+    least_nodes,
+    waiting_by_size,
+)
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One policy on one trace.
+
+    Arrays are one value a job, in the order of submission: ``job_ids``, ``submit_s``, ``start_s``, ``end_s``, ``gpus``,
+    ``nodes`` (how many), ``pool`` (number in ``cluster.pools``). ``times_s``, ``allocated_gpus``, ``fragmented_nodes``
+    and ``waiting_jobs`` are one value a moment, true until the next. ``skipped`` counts records left out by reason, a few
+    of them in words in ``examples``. ``replay_s`` is the time of the replay loop, ``events`` the arrivals and ends in it;
+    ``peak_memory_mib`` the high-water mark of the whole process when the replay was over.
+    """
+
+    policy: str
+    estimates: str
+    cluster: ClusterSpec
+    job_ids: list[str]
+    submit_s: Floats
+    start_s: Floats
+    end_s: Floats
+    gpus: Floats
+    nodes: Floats
+    pool: NDArray[np.int64]
+    times_s: Floats
+    allocated_gpus: Floats
+    fragmented_nodes: Floats
+    waiting_jobs: Floats
+    replay_s: float
+    events: int
+    peak_memory_mib: float
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    examples: tuple[str, ...] = ()
+    _places: Mapping[int, tuple[int, Shares]] | None = None
+
+    @cached_property
+    def waiting_s(self) -> Floats:
+        """Queueing: first start minus submission."""
+        return self.start_s - self.submit_s
+
+    @cached_property
+    def jct_s(self) -> Floats:
+        """End minus submission."""
+        return self.end_s - self.submit_s
+
+    @cached_property
+    def runtime_s(self) -> Floats:
+        """End minus start."""
+        return self.end_s - self.start_s
+
+    @property
+    def gar(self) -> Steps:
+        """GAR(t): allocated over schedulable GPUs, in 0..1."""
+        return Steps(self.times_s, self.allocated_gpus / self.cluster.gpus)
+
+    @property
+    def gfr(self) -> Steps:
+        """GFR(t): nodes with some but not all GPUs allocated over healthy GPU nodes, in 0..1."""
+        return Steps(self.times_s, self.fragmented_nodes / self.cluster.nodes)
+
+    @property
+    def queue_length(self) -> Steps:
+        """Waiting jobs."""
+        return Steps(self.times_s, self.waiting_jobs)
+
+    @property
+    def makespan_s(self) -> float:
+        """Last end minus first submission."""
+        return float(self.end_s.max() - self.submit_s.min()) if self.end_s.size else 0.0
+
+    @property
+    def events_per_s(self) -> float:
+        """Arrivals and ends per second of the replay loop."""
+        return self.events / self.replay_s if self.replay_s > 0 else 0.0
+
+    def placement(self, i: int) -> Placement:
+        """Where job ``i`` (in the order of submission) ran; needs ``keep_placements``."""
+        if self._places is None:
+            raise ValueError("placements were not kept: pass keep_placements=True")
+        pool, shares = self._places[i]
+        return Placement(self.cluster.pools[pool].name, shares)
+
+    def summary(self) -> dict[str, Any]:
+        """All metrics as plain data (docs/json/simulate.md)."""
+        slow = bounded_slowdown(self.jct_s, self.runtime_s)
+        least = least_nodes(self.gpus, [p.gpus_per_node for p in self.cluster.pools], self.pool)
+        return {
+            "policy": self.policy,
+            "estimates": self.estimates,
+            "jobs": len(self.job_ids),
+            "skipped": dict(self.skipped),
+            "jct_s": asdict(Distribution.of(self.jct_s)),
+            "queueing_s": asdict(Distribution.of(self.waiting_s)),
+            "bounded_slowdown": asdict(Distribution.of(slow)),
+            "gar": _series(self.gar),
+            "sor": self.gar.mean(),
+            "gfr": _series(self.gfr),
+            "jwtd_s": {
+                bucket: {"jobs": count, **asdict(distribution)}
+                for bucket, (count, distribution) in waiting_by_size(self.gpus, self.waiting_s).items()
+            },
+            "jtted": asdict(Distribution.of(jtted(self.nodes, least))),
+            "makespan_s": self.makespan_s,
+            "events": self.events,
+            "replay_s": self.replay_s,
+            "events_per_s": self.events_per_s,
+            "peak_memory_mib": self.peak_memory_mib,
+        }
+
+
+def _series(steps: Steps) -> dict[str, Any]:
+    coarse = steps.resampled()
+    return {
+        "mean": steps.mean(),
+        "max": float(steps.values.max()) if steps.values.size else None,
+        "series": {"start_s": coarse.times_s.tolist(), "mean": coarse.values.tolist()},
+    }

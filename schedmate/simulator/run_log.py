@@ -1,0 +1,48 @@
+"""What a replay writes down while it runs: flat arrays, a few numbers a job and a few a moment."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schedmate.scheduler.types import Shares
+
+Floats = NDArray[np.float64]
+_JOB_FIELDS = 7
+_MOMENT_FIELDS = 4
+
+
+@dataclass(slots=True)
+class RunLog:
+    """``jobs`` holds seven numbers a job (number in the order of submission, submit, start, end, GPUs, nodes, pool) and
+    ``moments`` four a moment (time, allocated GPUs, fragmented nodes, waiting jobs), each true until the next one.
+
+    ``ids`` are the job ids in the order of submission; ``places`` maps that number to (pool number, shares) where
+    placements are kept; ``skipped`` counts records left out by reason.
+    """
+
+    jobs: array[float] = field(default_factory=lambda: array("d"))
+    moments: array[float] = field(default_factory=lambda: array("d"))
+    ids: list[str] = field(default_factory=list)
+    places: dict[int, tuple[int, Shares]] | None = None
+    skipped: dict[str, int] = field(default_factory=dict)
+    examples: list[str] = field(default_factory=list)
+    replay_s: float = 0.0
+
+    def skip(self, reason: str, example: str) -> None:
+        """Count a record that was left out, keeping the first five in words."""
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+        if len(self.examples) < 5:
+            self.examples.append(example)
+
+    def job_columns(self) -> tuple[Floats, ...]:
+        """Number, submit, start, end, GPUs, nodes, pool: one array each, in the order of submission."""
+        table = np.frombuffer(self.jobs, dtype=np.float64).reshape(-1, _JOB_FIELDS)
+        return tuple(table[np.argsort(table[:, 0], kind="stable")].T)
+
+    def moment_columns(self) -> tuple[Floats, ...]:
+        """Time, allocated GPUs, fragmented nodes, waiting jobs: one array each, in the order of time."""
+        return tuple(np.frombuffer(self.moments, dtype=np.float64).reshape(-1, _MOMENT_FIELDS).T)

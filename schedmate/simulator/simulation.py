@@ -1,0 +1,82 @@
+"""One trace, one cluster, one policy -> one result."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from analyzers.types import JobRecord
+from prompts.errors import UserError
+from schedmate.scheduler import POLICIES, ClusterSpec, Policy, Scheduler
+from schedmate.simulator.estimates import Estimates, Perfect
+from schedmate.simulator.replay import replay
+from schedmate.simulator.result import Result
+from schedmate.simulator.run_log import RunLog
+
+
+def policy_named(name: str) -> Policy:
+    """The policy of that name. Raises `UserError` with the names there are."""
+    if name not in POLICIES:
+        raise UserError(f"no policy named {name!r}", f"known: {', '.join(POLICIES)}")
+    return POLICIES[name]
+
+
+def simulate(
+    jobs: Iterable[JobRecord],
+    cluster: ClusterSpec,
+    policy: str | Policy = "fifo",
+    estimates: Estimates | None = None,
+    *,
+    keep_placements: bool = False,
+    advance: Callable[[int], None] = lambda n: None,
+) -> Result:
+    """Replay ``jobs`` until the last has ended; the same input always gives the same result.
+
+    Parameters
+    ----------
+    jobs : records in order of submission, taken one by one; ``duration_s`` is the true runtime. Records that can not
+        be played (no runtime, not finite, no GPU, larger than every pool) are left out and counted.
+    cluster : its pools; ``ClusterSpec.uniform(nodes, gpus_per_node)`` for equal nodes.
+    policy : a name in `schedmate.scheduler.POLICIES`, or a `Policy`.
+    estimates : what the policy may know of runtimes; `Perfect` if None. One that learns is used up by one replay.
+    keep_placements : remember the nodes of every job (`Result.placement`).
+    advance : told how many records were read, for a progress bar.
+
+    Raises ``ValueError`` for records out of order and `UserError` for an unknown policy.
+    """
+    chosen = policy if isinstance(policy, Policy) else policy_named(policy)
+    oracle = estimates if estimates is not None else Perfect()
+    log = RunLog(places={} if keep_placements else None)
+    replay(jobs, Scheduler(cluster, chosen), oracle, log, advance)
+    _, submit_s, start_s, end_s, gpus, nodes, pool = log.job_columns()
+    times_s, allocated, fragmented, waiting = log.moment_columns()
+    return Result(
+        policy=chosen.name,
+        estimates=oracle.name,
+        cluster=cluster,
+        job_ids=log.ids,
+        submit_s=submit_s,
+        start_s=start_s,
+        end_s=end_s,
+        gpus=gpus,
+        nodes=nodes,
+        pool=pool.astype(np.int64),
+        times_s=times_s,
+        allocated_gpus=allocated,
+        fragmented_nodes=fragmented,
+        waiting_jobs=waiting,
+        replay_s=log.replay_s,
+        events=2 * len(log.ids),
+        peak_memory_mib=_peak_memory_mib(),
+        skipped=log.skipped,
+        examples=tuple(log.examples),
+        _places=log.places,
+    )
+
+
+def _peak_memory_mib() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
