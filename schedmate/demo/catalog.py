@@ -35,6 +35,7 @@ class Style:
     """A way of writing and launching a training program, read from ``templates/styles/NAME/style.yaml``."""
 
     name: str
+    entry: str
     log: str
     launch: str
     models: tuple[str, ...]

@@ -23,50 +23,9 @@ DECODE_S = {"vision": 0.006, "text": 0.0002, "audio": 0.02}
 
 _FIRST = ("alina", "bo", "chen", "dario", "emeka", "fatima", "goran", "hana", "ivan", "jun", "kavya", "lena")
 _LAST = ("k", "m", "r", "s", "t", "w")
-_NOUNS = (
-    "baseline",
-    "pilot",
-    "ablation",
-    "rerun",
-    "longer",
-    "small",
-    "distill",
-    "aug",
-    "clean",
-    "multi",
-    "frozen",
-    "mix",
-)
-_NICE = (
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    8,
-    10,
-    12,
-    15,
-    20,
-    25,
-    30,
-    40,
-    50,
-    60,
-    80,
-    90,
-    100,
-    120,
-    150,
-    200,
-    250,
-    300,
-    400,
-    500,
-    600,
-    800,
-)
+_NOUNS = ("baseline", "pilot", "ablation", "rerun", "longer", "small", "distill", "aug", "clean", "multi", "frozen")
+_RATES = {"SGD": ("0.1", "0.2", "0.05"), "AdamW": ("1e-4", "3e-4", "5e-5", "2e-5"), "Adam": ("1e-3", "3e-4", "1.5e-4")}
+_NICE = (*range(1, 7), 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 90, 100, 120, 150, 200, 250, 300, 400, 500, 600, 800)
 
 
 def users(spec: WorkloadSpec) -> dict[str, tuple[str, float, float]]:
@@ -126,7 +85,7 @@ def _make_project(
         input_s_per_sample=0.0,
     )
     project = replace(project, input_s_per_sample=_input_cost(rng, project))
-    hyper = _fit_batch(replace(project.hyper, **_habits(rng, style)), project, spec.cluster)
+    hyper = _fit_batch(_habits(rng, project.hyper, style), project, spec.cluster)
     return replace(project, hyper=_plan(rng, project, hyper, spec.cluster, time_at))
 
 
@@ -141,19 +100,15 @@ def _input_cost(rng: np.random.Generator, project: Project) -> float:
     return lognormal(rng, DECODE_S[kind], 0.4) / project.workers
 
 
-def _habits(rng: np.random.Generator, style: Style) -> dict[str, object]:
-    rates = {
-        "SGD": ("0.1", "0.2", "0.05"),
-        "AdamW": ("1e-4", "3e-4", "5e-5", "2e-5"),
-        "Adam": ("1e-3", "3e-4", "1.5e-4"),
-    }
+def _habits(rng: np.random.Generator, hyper: Hyper, style: Style) -> Hyper:
     accumulates = style.log in ("hf", "deepspeed", "megatron", "lightning")
-    return {
-        "lr": pick(rng, rates[style.optimizer]),
-        "seed": pick(rng, (0, 1, 42, 1234, 2025)),
-        "accum": pick(rng, (1, 1, 2, 4)) if accumulates else 1,
-        "early_stopping": style.log in ("hf", "lightning", "keras") and bool(rng.random() < 0.4),
-    }
+    return replace(
+        hyper,
+        lr=pick(rng, _RATES[style.optimizer]),
+        seed=pick(rng, (0, 1, 42, 1234, 2025)),
+        accum=pick(rng, (1, 1, 2, 4)) if accumulates else 1,
+        early_stopping=style.log in ("hf", "lightning", "keras") and bool(rng.random() < 0.4),
+    )
 
 
 def _fit_batch(hyper: Hyper, project: Project, cluster: ClusterSpec) -> Hyper:

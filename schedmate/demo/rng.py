@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -31,3 +31,25 @@ def pick_weighted(rng: np.random.Generator, shares: Mapping[T, float]) -> T:
 def lognormal(rng: np.random.Generator, median: float, sigma: float) -> float:
     """A log-normal draw by its median and the standard deviation of its logarithm."""
     return float(median * np.exp(sigma * rng.standard_normal()))
+
+
+class Deck(Generic[T]):
+    """Deals keys in proportion to their shares, as from a shuffled deck: few draws already look like the shares."""
+
+    def __init__(self, rng: np.random.Generator, shares: Mapping[T, float], size: int = 50) -> None:
+        self._rng = rng
+        self._shares = shares
+        self._size = size
+        self._cards: list[T] = []
+
+    def deal(self, allowed: Collection[T]) -> T:
+        """The next card that is one of ``allowed``; the others stay in the deck."""
+        while True:
+            for index, card in enumerate(self._cards):
+                if card in allowed:
+                    return self._cards.pop(index)
+            total = sum(self._shares.values())
+            fresh = [
+                key for key, share in self._shares.items() for _ in range(max(1, round(self._size * share / total)))
+            ]
+            self._cards += [fresh[int(i)] for i in self._rng.permutation(len(fresh))]

@@ -1,4 +1,4 @@
-"""What users do with their projects in a sitting: a run, debug runs and then the run, a sweep, an evaluation, a retry."""
+"""What users do with their projects in a sitting: a run, debug runs first, a sweep, an evaluation, a retry."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from schedmate.demo.params import ClusterSpec, WorkloadSpec
 from schedmate.demo.physics import gpu_memory_mib, host_memory_mib, run_of
 from schedmate.demo.projects import make_projects, users
 from schedmate.demo.render import command_of
-from schedmate.demo.rng import lognormal, pick, pick_weighted, stream
+from schedmate.demo.rng import Deck, lognormal, pick, pick_weighted, stream
 
+Overrides = dict[str, str]
 _MAX_RETRIES = 2
 
 
@@ -27,14 +28,24 @@ class _Draft:
     offset_s: float
     project: Project
     kind: Kind
-    overrides: dict[str, str]
+    overrides: Overrides
     truth: Truth
     limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dice:
+    """What sessions are drawn with."""
+
+    rng: np.random.Generator
+    cluster: ClusterSpec
+    causes: Deck[str]
 
 
 def make_workload(spec: WorkloadSpec) -> Workload:
     """Draw the whole workload. The same spec gives the same workload, to the last byte."""
     rng = stream(spec.seed, "sessions")
+    dice = Dice(rng, spec.cluster, Deck(rng, params.FAILURE_SHARE))
     people = users(spec)
     weights = {name: weight for name, (_, weight, _) in people.items()}
     current = make_projects(spec)
@@ -44,17 +55,18 @@ def make_workload(spec: WorkloadSpec) -> Workload:
         number = int(rng.integers(len(current[user])))
         project = current[user][number]
         place = float(rng.random())
-        drafts = list(_session(rng, project, spec.cluster))
+        drafts = list(_session(dice, project))
         current[user][number] = replace(project, version=max(draft.project.version for draft in drafts))
         placed.extend((place, draft) for draft in drafts)
     placed = placed[: spec.jobs]
 
     work = sum(draft.truth.duration_s * draft.project.gpus for _, draft in placed)
     span_s = work / (spec.load * spec.cluster.gpus)
-    timed = sorted(
-        ((_clock(place, span_s) + d.offset_s, i, d) for i, (place, d) in enumerate(placed)), key=lambda x: x[:2]
-    )
-    asks, truth, trees = [], {}, {}
+    timed = [(_clock(place, span_s) + draft.offset_s, index, draft) for index, (place, draft) in enumerate(placed)]
+    timed.sort(key=lambda item: item[:2])
+    asks: list[Ask] = []
+    truth: dict[str, Truth] = {}
+    trees: dict[str, Project] = {}
     for number, (submit_s, _, draft) in enumerate(timed):
         ask = _ask(f"{10_001 + number}", round(submit_s), draft)
         asks.append(ask)
@@ -73,45 +85,41 @@ def _clock(place: float, span_s: float) -> float:
     return float(np.interp(place * total[-1], total, edges))
 
 
-def _session(rng: np.random.Generator, project: Project, cluster: ClusterSpec) -> Iterator[_Draft]:
+def _session(dice: Dice, project: Project) -> Iterator[_Draft]:
+    rng = dice.rng
     kind = pick_weighted(rng, params.SESSION_SHARE)
     if kind == "evaluation" and project.style.evaluation_launch:
-        yield _evaluation(rng, project, cluster)
+        yield _evaluation(dice, project)
         return
     offset_s = 0.0
     if kind == "debug_then_run":
         for _ in range(int(rng.integers(params.DEBUG_RUNS[0], params.DEBUG_RUNS[1] + 1))):
-            draft = _train(rng, project, "debug", {"max_steps": str(_nice_steps(rng))}, cluster, offset_s)
+            draft = _train(dice, project, "debug", {"max_steps": str(_nice_steps(rng))}, offset_s)
             yield draft
             offset_s += draft.truth.duration_s + float(rng.uniform(60, 1200))
             project = replace(project, version=project.version + 1)
     if kind == "sweep":
-        yield from _sweep(rng, project, cluster)
+        yield from _sweep(dice, project)
         return
-    yield from _with_retries(rng, project, "single", _usual_overrides(rng, project), cluster, offset_s)
+    yield from _with_retries(dice, project, "single", _usual_overrides(rng, project), offset_s)
 
 
-def _sweep(rng: np.random.Generator, project: Project, cluster: ClusterSpec) -> Iterator[_Draft]:
+def _sweep(dice: Dice, project: Project) -> Iterator[_Draft]:
     """The same code with other learning rates or seeds, minutes apart."""
+    rng = dice.rng
     by_seed = bool(rng.random() < 0.4)
     for index in range(int(rng.integers(params.SWEEP_JOBS[0], params.SWEEP_JOBS[1] + 1))):
         scale = 10 ** float(rng.uniform(-1, 0.7))
         value = str(index) if by_seed else f"{float(project.hyper.lr) * scale:.2g}"
         overrides = {"seed" if by_seed else "lr": value}
-        yield _train(rng, project, "sweep", overrides, cluster, index * float(rng.uniform(5, 90)))
+        yield _train(dice, project, "sweep", overrides, index * float(rng.uniform(5, 90)))
 
 
-def _with_retries(
-    rng: np.random.Generator,
-    project: Project,
-    kind: Kind,
-    overrides: dict[str, str],
-    cluster: ClusterSpec,
-    offset_s: float,
-) -> Iterator[_Draft]:
+def _with_retries(dice: Dice, project: Project, kind: Kind, overrides: Overrides, offset_s: float) -> Iterator[_Draft]:
     """A run, and after a failure the next try: with a smaller batch after a CUDA OOM, with changed code otherwise."""
+    rng = dice.rng
     for _ in range(1 + _MAX_RETRIES):
-        draft = _train(rng, project, kind, overrides, cluster, offset_s)
+        draft = _train(dice, project, kind, overrides, offset_s)
         yield draft
         if draft.truth.outcome != "failed" or rng.random() < 0.25:
             return
@@ -122,14 +130,8 @@ def _with_retries(
             project = replace(project, version=project.version + 1)
 
 
-def _train(
-    rng: np.random.Generator,
-    project: Project,
-    kind: Kind,
-    overrides: dict[str, str],
-    cluster: ClusterSpec,
-    offset_s: float,
-) -> _Draft:
+def _train(dice: Dice, project: Project, kind: Kind, overrides: Overrides, offset_s: float) -> _Draft:
+    rng, cluster = dice.rng, dice.cluster
     hyper = _effective(project.hyper, overrides)
     run = run_of(rng, project, hyper, cluster)
     end = pick_weighted(rng, params.END_SHARE[kind])
@@ -137,7 +139,7 @@ def _train(
     fraction, failure = 1.0, None
     outcome: Outcome = "completed"
     if end == "failed":
-        failure = _failure(rng, project)
+        failure = dice.causes.deal(_possible(project))
         low, high = params.FAILURE_AT[failure]
         fraction = float(np.exp(rng.uniform(np.log(low), np.log(high)))) if high else 0.0
         outcome = "failed"
@@ -167,8 +169,9 @@ def _train(
     return _Draft(offset_s, project, kind, overrides, truth, limit_s)
 
 
-def _evaluation(rng: np.random.Generator, project: Project, cluster: ClusterSpec) -> _Draft:
+def _evaluation(dice: Dice, project: Project) -> _Draft:
     """One GPU for some minutes (Acme: evaluation is most of the jobs and little of the GPU time)."""
+    rng = dice.rng
     project = replace(project, gpus=1, nodes=1)
     hyper = replace(project.hyper, epochs=None, max_steps=max(20, project.samples // 50 // project.hyper.batch))
     end = pick_weighted(rng, params.END_SHARE["evaluation"])
@@ -191,13 +194,10 @@ def _evaluation(rng: np.random.Generator, project: Project, cluster: ClusterSpec
     return _Draft(0.0, project, "evaluation", {}, truth, _limit(rng, duration_s))
 
 
-def _failure(rng: np.random.Generator, project: Project) -> str:
-    shares = {
-        name: share
-        for name, share in params.FAILURE_SHARE.items()
-        if project.nodes > 1 or name not in params.NEEDS_SEVERAL_NODES
-    }
-    return pick_weighted(rng, shares)
+def _possible(project: Project) -> frozenset[str]:
+    """Failure causes that make sense for a project."""
+    causes = frozenset(params.FAILURE_SHARE)
+    return causes if project.nodes > 1 else causes - params.NEEDS_SEVERAL_NODES
 
 
 def _limit(rng: np.random.Generator, duration_s: float) -> float:
@@ -212,9 +212,9 @@ def _nice_steps(rng: np.random.Generator) -> int:
     return int(pick(rng, [n for n in (20, 50, 100, 200) if params.DEBUG_STEPS[0] <= n <= params.DEBUG_STEPS[1]]))
 
 
-def _usual_overrides(rng: np.random.Generator, project: Project) -> dict[str, str]:
+def _usual_overrides(rng: np.random.Generator, project: Project) -> Overrides:
     """Some runs are launched as the file says, some with a value or two changed."""
-    overrides: dict[str, str] = {}
+    overrides: Overrides = {}
     if rng.random() < 0.35:
         overrides["lr"] = f"{float(project.hyper.lr) * pick(rng, (0.5, 2.0, 0.1)):.2g}"
     length = "epochs" if project.hyper.epochs else "max_steps"
@@ -224,7 +224,7 @@ def _usual_overrides(rng: np.random.Generator, project: Project) -> dict[str, st
     return overrides
 
 
-def _effective(hyper: Hyper, overrides: dict[str, str]) -> Hyper:
+def _effective(hyper: Hyper, overrides: Overrides) -> Hyper:
     """The hyperparameters that a run with these overrides really has."""
     changed = replace(hyper, lr=overrides.get("lr", hyper.lr), seed=int(overrides.get("seed", hyper.seed)))
     changed = replace(changed, batch=int(overrides.get("batch", changed.batch)))
@@ -237,9 +237,8 @@ def _effective(hyper: Hyper, overrides: dict[str, str]) -> Hyper:
 
 def _ask(job_id: str, submit_s: float, draft: _Draft) -> Ask:
     project = draft.project
-    suffix = {"debug": "-debug", "evaluation": "-eval", "sweep": f"-{'-'.join(draft.overrides.values())}"}.get(
-        draft.kind, ""
-    )
+    sweep = "-" + "-".join(draft.overrides.values())
+    suffix = {"debug": "-debug", "evaluation": "-eval", "sweep": sweep}.get(draft.kind, "")
     return Ask(
         job_id=job_id,
         submit_s=float(submit_s),
