@@ -26,7 +26,8 @@ def predict(submission: Submission, facts: SourceFacts, history: HistoryStore) -
     prior = duration_prior(submission, facts)
     distribution = duration_distribution(similar, prior)
     duration = distribution.quantiles(submission.limit_s)
-    beyond = distribution.share_above(submission.limit_s) if submission.limit_s else 0.0
+    # Of the prior only: similar jobs that hit their limit are counted as such.
+    beyond = prior.mixture.share_above(submission.limit_s) if submission.limit_s else 0.0
     memory, memory_reason = gpu_memory_mib(submission, facts, similar)
     return Prediction(
         duration_s=duration,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from analyzers.history.index import end_s
 from analyzers.ports import HistoryStore
 from analyzers.types import JobRecord, SourceFacts, Submission
 from predictors.mixture import Mixture, bells, mix
@@ -13,10 +15,14 @@ from predictors.types import Quantiles
 Similar = Sequence[tuple[JobRecord, float]]
 K_SIMILAR = 50
 #: A job of similarity s counts s to this power of a job: half as alike is one sixteenth of the evidence.
-SIMILARITY_POWER = 4.0
+_EVIDENCE_POWER = 4.0
+#: How that evidence is shared out: sharply to the nearest, and half as much for every few jobs further back in time,
+#: since users mostly repeat what they ran last (Tsafrir, Etsion and Feitelson, IEEE TPDS 2007).
+_SHARE_POWER = 12.0
+_RECENCY_HALF_JOBS = 10.0
 #: Runs of the very same job still differ by about a fifth; around few jobs the bell is wider than around many.
 _LEAST_SPREAD = 0.2
-_LONE_SPREAD = 1.0
+_LONE_SPREAD = 0.7
 
 
 class DurationEstimator:
@@ -40,15 +46,26 @@ class DurationEstimator:
 
 def evidence(similar: Similar) -> list[float]:
     """How many jobs' worth each similar job counts, 0..1."""
-    return [score**SIMILARITY_POWER for _, score in similar]
+    return [score**_EVIDENCE_POWER for _, score in similar]
 
 
 def duration_distribution(similar: Similar, prior: Prior) -> Mixture:
     """Similar jobs' durations, each a bell, mixed with the prior by the evidence behind either."""
-    weights = evidence(similar)
-    total = sum(weights)
+    total = sum(evidence(similar))
     if total <= 0:
         return prior.mixture
-    spread = (_LEAST_SPREAD**2 + _LONE_SPREAD**2 / (1.0 + total)) ** 0.5
+    shares = _shares(similar)
+    independent = 1.0 / sum(share**2 for share in shares)
+    spread = math.hypot(_LEAST_SPREAD, _LONE_SPREAD / math.sqrt(1.0 + min(independent, total)))
     durations = [record.duration_s or 0.0 for record, _ in similar]
-    return mix([bells(durations, [spread] * len(durations), weights), prior.mixture])
+    seen = bells(durations, [spread] * len(durations), [share * total for share in shares])
+    return mix([seen, prior.mixture])
+
+
+def _shares(similar: Similar) -> list[float]:
+    """Each similar job's share of their evidence; the shares sum to 1."""
+    latest_first = sorted(range(len(similar)), key=lambda i: -end_s(similar[i][0]))
+    age = {job: place for place, job in enumerate(latest_first)}
+    raw = [score**_SHARE_POWER * 0.5 ** (age[i] / _RECENCY_HALF_JOBS) for i, (_, score) in enumerate(similar)]
+    total = sum(raw)
+    return [value / total for value in raw] if total > 0 else [1.0 / len(raw)] * len(raw)

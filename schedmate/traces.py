@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -46,6 +46,26 @@ def open_trace(
     reader = _by_name(format_name) if format_name else _by_content(path, head)
     notes = TraceNotes()
     return _at_least_one(path, reader.read(path, notes, dict(options or {})), notes), notes
+
+
+def trace_options(columns: Sequence[str], time_unit: str = "", delimiter: str = "") -> dict[str, str]:
+    """The readers' options from flags: ``NAME=HEADER`` words, the unit of times, the delimiter; empty ones left out."""
+    options: dict[str, str] = {}
+    for word in columns:
+        name, equals, header = word.partition("=")
+        if not equals or not name.strip() or not header.strip():
+            raise UserError(f"--column {word}: not NAME=HEADER", "for example --column gpus=num_workers")
+        options[name.strip()] = header.strip()
+    return options | {k: v for k, v in (("time_unit", time_unit), ("delimiter", delimiter)) if v}
+
+
+def told_skips(path: Path, notes: TraceNotes) -> list[str]:
+    """Lines for the user about rows that were left out; none when all were used."""
+    if not notes.skipped:
+        return []
+    total = sum(notes.skipped.values())
+    reasons = ", ".join(f"{count} x {reason}" for reason, count in notes.skipped.items())
+    return [f"{path}: skipped {total} of {total + notes.rows} rows: {reasons}", *(f"  {e}" for e in notes.examples)]
 
 
 def format_names() -> list[str]:
@@ -141,8 +161,6 @@ def _encoding(head: bytes) -> str:
 
 def _looks_binary(head: bytes) -> bool:
     text = head.decode(_encoding(head), "replace")
-    if "\0" in text:
-        return True
     garbage = sum(1 for c in text if c == "\ufffd" or (c < " " and c not in "\t\r\n\f\v\x1b"))
     return garbage > _MAX_GARBAGE_SHARE * len(text)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, get_args
 
 from analyzers.types import JobRecord, Outcome
+from prompts.redaction import redact, redact_tree
 
 _FIELDS = {f.name for f in dataclasses.fields(JobRecord)}
 _TEXTS = ("user", "tenant", "name", "command", "gpu_type", "fingerprint")
@@ -22,13 +24,17 @@ class BadRecordError(ValueError):
 
 
 def encode(record: JobRecord) -> str:
-    """The record as a line of JSON without the line end; `BadRecordError` for one that could not be read back."""
+    """The record as JSON without a line end, secrets redacted; `BadRecordError` for one that could not be read back."""
     values = {name: value for name in _FIELDS if (value := getattr(record, name)) is not None}
-    values["facts"] = dict(record.facts)
+    for name in ("name", "command"):
+        if name in values:
+            values[name] = _redacted(values[name])
     if not values["facts"]:
         del values["facts"]
     _check(values)
     try:
+        if "facts" in values:
+            values["facts"] = redact_tree(dict(values["facts"]))
         return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         raise BadRecordError("facts are no JSON values") from None
@@ -67,8 +73,13 @@ def _check(values: Mapping[str, Any]) -> None:
         raise BadRecordError("nodes is no whole number")
     if values.get("outcome") is not None and values["outcome"] not in _OUTCOMES:
         raise BadRecordError("outcome is none of " + ", ".join(sorted(_OUTCOMES)))
-    if not isinstance(values.get("facts", {}), dict):
+    if not isinstance(values.get("facts", {}), Mapping):
         raise BadRecordError("facts is no object")
+
+
+@lru_cache(65_536)  # names and commands repeat
+def _redacted(text: str) -> str:
+    return redact(text)
 
 
 def _is_number(value: object) -> bool:

@@ -100,7 +100,7 @@ def _record(text: str) -> JobRecord | str:
         tenant=_known(values[_GROUP]),
         name=f"app{app}" if (app := _known(values[_APPLICATION])) else None,
         # A site may let a job outlive its request a little; an estimate below the truth is no upper bound.
-        requested_s=max(requested_s, runtime_s) if requested_s > 0 else runtime_s,
+        requested_s=max(requested_s, runtime_s) if requested_s > 0 else None,
         outcome=_OUTCOMES.get(values[_STATUS]),
     )
 

@@ -1,9 +1,129 @@
-"""`schedmate predict`."""
+"""`schedmate predict`: how long, how much and how risky, before a job runs."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
 import typer
+
+from schedmate.console import err, out, print_json, safe
+from schedmate.durations import parse_duration, short_duration
+
+if TYPE_CHECKING:
+    from analyzers.ports import HistoryStore
+    from predictors.types import Interval, Prediction
+
+
+def predict(
+    workdir: Annotated[Path, typer.Argument(help="The job's folder; only read.", metavar="WORKDIR")],
+    command: Annotated[str, typer.Option("--command", help="The launch command.", metavar="LAUNCH")],
+    gpus: Annotated[int | None, typer.Option("--gpus", min=1, max=1_000_000, help="GPUs asked for.")] = None,
+    gpu_type: Annotated[str | None, typer.Option("--gpu-type", help="For example A100.", metavar="T")] = None,
+    user: Annotated[str | None, typer.Option("--user", metavar="U")] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", metavar="X")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The job's name.")] = None,
+    limit: Annotated[
+        str | None, typer.Option("--limit", help="Hard time limit: seconds, 1h30m or HH:MM:SS.", metavar="S")
+    ] = None,
+    history: Annotated[
+        Path | None,
+        typer.Option("--history", help="A history store or a trace file (default: history.store).", metavar="FILE"),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Predict duration, outcome and resources of a job from its code and the history of jobs like it.
+
+    Example: schedmate predict ./train --command "bash run.sh" --gpus 1 --gpu-type A100 --limit 4h --user bo
+    """
+    from analyzers.types import Submission
+    from schedmate.pipeline import Pipeline
+
+    submission = Submission(
+        command=command,
+        workdir=workdir,
+        user=user,
+        tenant=tenant,
+        name=name,
+        gpus=gpus,
+        gpu_type=gpu_type,
+        limit_s=parse_duration(limit, "--limit") if limit else None,
+    )
+    store = _history(history)
+    prediction = Pipeline(store).predict(submission)
+    for warning in [*prediction.warnings, *getattr(store, "warnings", [])]:
+        err().print(f"warning: {safe(warning)}", soft_wrap=True)
+    if json_:
+        print_json(prediction)
+    else:
+        _show(prediction)
+
+
+def _history(path: Path | None) -> HistoryStore:
+    from schedmate.pipeline import local_history, open_history
+    from schedmate.traces import told_skips
+
+    if path is None:
+        return local_history()
+    store, notes = open_history(path)
+    for line in told_skips(path, notes) if notes else []:
+        err().print(safe(line), soft_wrap=True)
+    return store
+
+
+def _show(prediction: Prediction) -> None:
+    from rich.table import Table
+
+    console = out()
+    duration, outcome = prediction.duration_s, prediction.outcome
+    block = Table.grid(padding=(0, 2))
+    block.add_row(
+        "[bold]runs for[/bold]",
+        f"[bold]{short_duration(duration.p50)}[/bold]  "
+        f"(80 % between {short_duration(duration.p10)} and {short_duration(duration.p90)}; "
+        f"99 % below {short_duration(duration.p99)})",
+    )
+    block.add_row(
+        "[bold]ends[/bold]",
+        f"completed {outcome.completed:.0%}, failed {outcome.failed:.0%}, "
+        f"cancelled {outcome.cancelled:.0%}, timeout {outcome.timeout:.0%}",
+    )
+    block.add_row("[bold]GPU memory[/bold]", _gib(prediction.gpu_memory_mib) + " a GPU")
+    use = prediction.gpu_utilization
+    block.add_row("[bold]GPU use[/bold]", f"{use.value:.0%}  (80 % between {use.low:.0%} and {use.high:.0%})")
+    block.add_row("[bold]host memory[/bold]", _gib(prediction.host_memory_mib))
+    console.print(block)
+    console.print("\n[bold]why[/bold]")
+    for reason in prediction.reasons:
+        console.print(f"  - {safe(reason)}", soft_wrap=True)
+    if prediction.similar_jobs:
+        console.print("\n[bold]most similar jobs[/bold]")
+        console.print(_similar(prediction))
+    console.print(f"\n[dim]model {safe(prediction.model_version)}[/dim]")
+
+
+def _similar(prediction: Prediction) -> object:
+    from rich.table import Table
+
+    table = Table("job", "alike", "user", "name", "gpus", "ran", "ended", box=None, header_style="dim")
+    for job in prediction.similar_jobs:
+        table.add_row(
+            safe(job.job_id, 40),
+            f"{job.similarity:.0%}",
+            safe(job.user or "-", 30),
+            safe(job.name or "-", 40),
+            str(job.gpus),
+            short_duration(job.duration_s),
+            job.outcome or "-",
+        )
+    return table
+
+
+def _gib(interval: Interval) -> str:
+    value, low, high = (mib / 1024 for mib in (interval.value, interval.low, interval.high))
+    return f"{value:.1f} GiB  (80 % between {low:.1f} and {high:.1f})"
 
 
 def register(parent: typer.Typer) -> None:
     """Add this command to the command line."""
+    parent.command()(predict)
