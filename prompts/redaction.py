@@ -36,6 +36,7 @@ _HARMLESS = re.compile(
 )
 _PATH = re.compile(r"[~.]{0,2}/|[A-Za-z]:\\|[a-z][a-z0-9+.-]{1,15}://")
 _FILE = re.compile(r"[\w./-]*\.(?:txt|json|ya?ml|pem|crt|key|env|toml|ini|py|sh|log|model|bin|pt|safetensors)$")
+_DIGIT, _LETTER, _LOWER, _UPPER = (re.compile(p) for p in ("[0-9]", "[A-Za-z]", "[a-z]", "[A-Z]"))
 _REST = re.compile(r"[A-Za-z0-9+/=_.-]*")
 _NUMBER = re.compile(r"[-+]?[0-9][0-9.,_]*(?:[eE][-+]?[0-9]+)?[kKMGTBbsx%]{0,3}$")
 
@@ -176,12 +177,9 @@ def _looks_secret(value: str) -> bool:
     """Whether a value has the looks of a generated secret: long, and of mixed make, and no number, path or words."""
     if len(value) < 8 or _NUMBER.match(value) or _PATH.match(value) or _FILE.match(value) or " " in value:
         return False
-    digits = any(c.isdigit() for c in value)
-    lower = any(c.islower() for c in value)
-    upper = any(c.isupper() for c in value)
-    if digits and (lower or upper):
+    if _DIGIT.search(value) and _LETTER.search(value):
         return True
-    if lower and upper and len(value) >= 16:
+    if len(value) >= 16 and _LOWER.search(value) and _UPPER.search(value):
         return True
     return len(value) >= 20 and value.isalnum()
 

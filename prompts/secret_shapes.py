@@ -133,8 +133,8 @@ NAMED_VALUE = re.compile(
 #: A value: quoted (escapes allowed) or up to white space or punctuation.
 VALUE = re.compile(
     r"""(?P<open>\\?(?:[rbuf]{0,2}(?=["'])["'])?)(?:Bearer[ ]|Basic[ ]|Token[ ]|token[ ]|bearer[ ]|basic[ ])?"""
-    r"""(?P<value>(?<=\\["'])[^"'\\\r\n]{1,2048}|(?<=")(?:\\[^\r\n]|[^"\\\r\n]){1,2048}"""
-    r"""|(?<=')(?:\\[^\r\n]|[^'\\\r\n]){1,2048}|[^\s"',;&|)}\]><\\]{1,2048})"""
+    r"""(?P<value>(?<=\\["'])[^"'\\\r\n]{1,512}|(?<=")(?:\\[^\r\n]|[^"\\\r\n]){1,512}"""
+    r"""|(?<=')(?:\\[^\r\n]|[^'\\\r\n]){1,512}|[^\s"',;&|)}\]><\\]{1,512})"""
 )
 
 #: Names whose value is secret whatever it looks like (compared word by word, see `redaction`).

@@ -125,9 +125,9 @@ def _distil(diagnosis: Diagnosis, path: Path) -> list[_Line]:
     first: list[tuple[int, int, _Line]] = []  # (priority, order, line)
     seen: set[str] = set()
     order = 0
-    for file in discover(path):
+    for source in discover(path):
         tail: list[tuple[int, _Line]] = []
-        for read in read_lines(file):
+        for read in read_lines(source):
             order += 1
             if order > _MOST_LINES_READ:
                 break
