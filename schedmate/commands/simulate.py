@@ -1,9 +1,204 @@
-"""`schedmate simulate`."""
+"""`schedmate simulate`: replay a trace under one or more policies."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
+
+from prompts.errors import UserError
+from schedmate.console import err, out, print_json, progress, safe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from analyzers.types import JobRecord
+    from schedmate.ports import TraceNotes
+    from schedmate.scheduler import ClusterSpec
+    from schedmate.simulator import Estimates
+
+_ROWS = (("JCT", "jct_s", 1), ("queueing", "queueing_s", 1), ("bounded slowdown", "bounded_slowdown", 2))
+_ESTIMATES = ("requested", "perfect", "predicted")
+
+
+def simulate(
+    trace: Annotated[Path, typer.Argument(help="Trace of jobs, plain or gzip.", metavar="TRACE")],
+    nodes: Annotated[int | None, typer.Option("--nodes", help="Number of equal nodes.", metavar="N")] = None,
+    gpus_per_node: Annotated[int, typer.Option("--gpus-per-node", help="GPUs of each node.", metavar="G")] = 8,
+    cluster: Annotated[
+        Path | None, typer.Option("--cluster", help="YAML file of pools, instead of --nodes.", metavar="FILE")
+    ] = None,
+    policy: Annotated[
+        str, typer.Option("--policy", help="One or more of fifo, sjf, easy, kant, with commas.", metavar="P[,P...]")
+    ] = "fifo",
+    estimates: Annotated[
+        str,
+        typer.Option(
+            "--estimates",
+            help="What policies know of runtimes: the user's requested times, the truth (perfect), or a prediction "
+            "from the jobs that have ended by then.",
+            metavar="requested|perfect|predicted",
+        ),
+    ] = "perfect",
+    format_: Annotated[
+        str | None, typer.Option("--format", help="Trace format; found out if not given.", metavar="NAME")
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            help="Where the trace has something, for example gpus=num_gpu, submit=created, time_unit=ms, delimiter=tab. "
+            "Repeat for more.",
+            metavar="WHAT=COLUMN",
+        ),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Replay a trace of jobs on a cluster and compare policies.
+
+    Example: schedmate simulate jobs.csv --nodes 72 --policy fifo,sjf,easy
+    """
+    from schedmate.simulator import policy_named, simulate
+
+    spec = _cluster(nodes, gpus_per_node, cluster)
+    names = _policies(policy)
+    for name in names:
+        policy_named(name)
+    if estimates not in _ESTIMATES:
+        raise UserError(f"--estimates {estimates}: not known", f"give one of {', '.join(_ESTIMATES)}")
+    jobs, notes = _read(trace, format_, _options(column or []))
+    warnings = _trace_warnings(trace, notes, jobs, estimates)
+    summaries: dict[str, dict[str, Any]] = {}
+    with progress("replaying", len(jobs) * len(names)) as advance:
+        for name in names:
+            result = simulate(jobs, spec, name, _knowledge(estimates), advance=advance)
+            if not result.job_ids:
+                why = next(iter(result.skipped), "no job")
+                raise UserError(f"{trace}: no job of it can be replayed on this cluster ({why})", "see --nodes")
+            summaries[name] = result.summary()
+    warnings += [f"{count} of {len(jobs)} jobs left out: {why}" for why, count in result.skipped.items()]
+    if json_:
+        print_json(_document(trace, notes, spec, estimates, warnings, summaries))
+        return
+    for warning in warnings:
+        err().print(f"[yellow]warning:[/] {safe(warning)}")
+    _print_table(trace, spec, estimates, summaries)
+
+
+def _cluster(nodes: int | None, gpus_per_node: int, file: Path | None) -> ClusterSpec:
+    from schedmate.simulator.cluster_file import read_cluster, uniform_cluster
+
+    if file is not None and nodes is not None:
+        raise UserError("both --nodes and --cluster were given", "give one of them")
+    if file is not None:
+        return read_cluster(file)
+    if nodes is None:
+        raise UserError("how large is the cluster", "give --nodes N [--gpus-per-node G] or --cluster FILE")
+    return uniform_cluster(nodes, gpus_per_node)
+
+
+def _policies(text: str) -> list[str]:
+    names = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
+    if not names:
+        raise UserError("--policy names no policy", "give for example --policy fifo,easy")
+    return names
+
+
+def _options(columns: Sequence[str]) -> dict[str, str]:
+    options = {}
+    for text in columns:
+        what, equals, where = text.partition("=")
+        if not (what.strip() and equals and where):
+            raise UserError(f"--column {text}: not WHAT=COLUMN", "write for example --column gpus=num_gpu")
+        options[what.strip()] = where
+    return options
+
+
+def _read(path: Path, format_name: str | None, options: Mapping[str, str]) -> tuple[list[JobRecord], TraceNotes]:
+    """All jobs in order of submission; ties keep the order of the file."""
+    from schedmate.traces import open_trace
+
+    records, notes = open_trace(path, format_name, options)
+    return sorted(records, key=lambda record: record.submit_s), notes
+
+
+def _knowledge(name: str) -> Estimates:
+    from schedmate.simulator import Perfect, Predicted, Requested
+
+    if name == "requested":
+        return Requested()
+    if name == "perfect":
+        return Perfect()
+    from predictors import OnlineDurationPredictor
+
+    return Predicted(OnlineDurationPredictor())
+
+
+def _trace_warnings(path: Path, notes: TraceNotes, jobs: Sequence[JobRecord], estimates: str) -> list[str]:
+    warnings = [f"{count} rows of {path} left out: {reason}" for reason, count in notes.skipped.items()]
+    if estimates == "requested":
+        without = sum(1 for job in jobs if job.requested_s is None)
+        if without == len(jobs):
+            raise UserError(f"{path}: has no requested times", "use --estimates perfect or predicted")
+        if without:
+            warnings.append(
+                f"{without} of {len(jobs)} jobs have no requested time: nothing is assumed of their runtime"
+            )
+    return warnings
+
+
+def _document(
+    trace: Path,
+    notes: TraceNotes,
+    spec: ClusterSpec,
+    estimates: str,
+    warnings: list[str],
+    summaries: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    return {
+        "trace": str(trace),
+        "rows": notes.rows,
+        "rows_skipped": notes.skipped,
+        "cluster": {"nodes": spec.nodes, "gpus": spec.gpus, "pools": spec.pools},
+        "estimates": estimates,
+        "warnings": warnings,
+        "policies": summaries,
+    }
+
+
+def _print_table(trace: Path, spec: ClusterSpec, estimates: str, summaries: Mapping[str, Mapping[str, Any]]) -> None:
+    """Metrics down, policies across, so that it fits a narrow terminal."""
+    from rich.table import Table
+
+    every = list(summaries.values())
+    jobs, size = every[0]["jobs"], f"{spec.nodes} nodes, {spec.gpus} GPUs"
+    table = Table(box=None, header_style="bold", title_justify="left", title_style="bold")
+    table.title = f"{safe(trace.name)}: {jobs:,} jobs on {size}, {estimates} runtimes"
+    table.add_column("times in seconds")
+    for name in summaries:
+        table.add_column(name, justify="right")
+    for label, key, digits in _ROWS:
+        for quantile in ("mean", "p50", "p99", "max"):
+            table.add_row(f"{label} {quantile}", *(f"{s[key][quantile]:,.{digits}f}" for s in every))
+    table.add_row("GPUs allocated (SOR)", *(_percent(s["sor"]) for s in every))
+    table.add_row("  until the last submission", *(_percent(s["sor_while_arriving"]) for s in every))
+    table.add_row("nodes fragmented (GFR)", *(_percent(s["gfr"]["mean"]) for s in every))
+    table.add_row("training time stretch (JTTED)", *(f"{s['jtted']['mean']:.3f}" for s in every))
+    table.add_row("makespan", *(f"{s['makespan_s']:,.0f}" for s in every))
+    for bucket, wait in every[0]["jwtd_s"].items():
+        if wait["jobs"]:
+            cells = (s["jwtd_s"][bucket] for s in every)
+            table.add_row(f"queueing mean, {bucket} GPUs", *(f"{cell['mean']:,.1f}" for cell in cells))
+    table.add_row("events per second", *(f"{s['events_per_s']:,.0f}" for s in every))
+    table.add_row("peak memory, MiB", *(f"{s['peak_memory_mib']:,.0f}" for s in every))
+    out().print(table)
+
+
+def _percent(value: float | None) -> str:
+    return "n/a" if value is None else f"{100 * value:.1f} %"
 
 
 def register(parent: typer.Typer) -> None:
     """Add this command to the command line."""
+    parent.command()(simulate)

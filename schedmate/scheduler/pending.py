@@ -6,7 +6,7 @@ that accept the same pools, because only those wait for each other.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 
 Entry = tuple[float, int, int]
 _COMPACT_AFTER = 256

@@ -12,7 +12,7 @@ Shares = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class PoolSpec:
-    """``nodes`` equal nodes of one GPU type with ``gpus_per_node`` GPUs each. Raises ``ValueError`` if either is < 1."""
+    """``nodes`` equal nodes of one GPU type with ``gpus_per_node`` GPUs each; ``ValueError`` if either is < 1."""
 
     name: str
     nodes: int

@@ -62,6 +62,14 @@ class Steps:
         seconds = float(self.times_s[-1] - self.times_s[0]) if self.times_s.size else 0.0
         return self.integral() / seconds if seconds > 0 else None
 
+    def until(self, end_s: float) -> Steps:
+        """The part up to ``end_s``; the value that holds then closes it."""
+        kept = int(np.searchsorted(self.times_s, end_s, side="left"))
+        if kept == self.times_s.size:
+            return self
+        held = self.values[max(0, kept - 1)]
+        return Steps(np.append(self.times_s[:kept], end_s), np.append(self.values[:kept], held))
+
     def resampled(self, points: int = SERIES_POINTS) -> Steps:
         """The time-weighted mean of each of ``points`` equal stretches, at the time where each begins."""
         if self.times_s.size < 2 or self.times_s[-1] <= self.times_s[0]:

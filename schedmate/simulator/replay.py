@@ -35,7 +35,8 @@ def replay(
     """Play all records, which must come in order of submission, until the last job has ended.
 
     ``advance`` is told about every chunk of records read. ``log.replay_s`` is the time of the loop itself: reading and
-    checking the records is not in it, the work of estimates that learn is. Raises ``ValueError`` on records out of order.
+    checking the records is not in it, the work of estimates that learn is. Raises ``ValueError`` on records out of
+    order.
     """
     arrivals = _Arrivals(_chunks(records, estimates, log), advance)
     collecting = gc.isenabled()

@@ -29,10 +29,10 @@ class Result:
     """One policy on one trace.
 
     Arrays are one value a job, in the order of submission: ``job_ids``, ``submit_s``, ``start_s``, ``end_s``, ``gpus``,
-    ``nodes`` (how many), ``pool`` (number in ``cluster.pools``). ``times_s``, ``allocated_gpus``, ``fragmented_nodes``
-    and ``waiting_jobs`` are one value a moment, true until the next. ``skipped`` counts records left out by reason, a few
-    of them in words in ``examples``. ``replay_s`` is the time of the replay loop, ``events`` the arrivals and ends in it;
-    ``peak_memory_mib`` the high-water mark of the whole process when the replay was over.
+    ``nodes`` (how many), ``pool`` (number in ``cluster.pools``). ``times_s``, ``allocated_gpus``,
+    ``fragmented_nodes`` and ``waiting_jobs`` are one value a moment, true until the next. ``skipped`` counts records
+    left out by reason, a few of them in words in ``examples``. ``replay_s`` is the time of the replay loop, ``events``
+    the arrivals and ends in it; ``peak_memory_mib`` the high-water mark of the process when the replay was over.
     """
 
     policy: str
@@ -117,6 +117,7 @@ class Result:
             "bounded_slowdown": asdict(Distribution.of(slow)),
             "gar": _series(self.gar),
             "sor": self.gar.mean(),
+            "sor_while_arriving": self.gar.until(float(self.submit_s[-1])).mean() if self.submit_s.size else None,
             "gfr": _series(self.gfr),
             "jwtd_s": {
                 bucket: {"jobs": count, **asdict(distribution)}
