@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from analyzers.types import JobRecord
 from prompts.errors import UserError
@@ -63,14 +63,28 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+@dataclass(frozen=True, slots=True)
+class ItemFailed:
+    """Why one piece of work came to nothing: its function raised, its process died, or it took too long."""
+
+    kind: Literal["error", "crashed", "timeout"]
+    message: str
+
+
 @runtime_checkable
 class Engine(Protocol):
     """Runs many independent pieces of work: local processes here, a distributed engine later."""
 
     name: str
 
-    def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[T, R]]:
-        """Yield (item, result) as they finish, in any order."""
+    def map(
+        self, function: Callable[[T], R], items: Iterable[T], *, workers: int, timeout_s: float
+    ) -> Iterator[tuple[T, R | ItemFailed]]:
+        """Yield (item, result) as they finish, in any order; an item that fails costs only itself.
+
+        ``function`` and the items must be picklable; ``timeout_s`` bounds each item. Closing the iterator stops
+        the work.
+        """
         ...
 
 
