@@ -1,0 +1,164 @@
+"""Results on disk: JSON Lines that survive being killed at any moment, and Parquet made from them at the end.
+
+A row is appended with one write as soon as its case is done. What a kill leaves behind is at most a torn last line,
+which the next run drops. The file is locked while a run writes to it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from prompts.errors import UserError
+from schedmate.batch.work import Row
+
+_ROWS_PER_GROUP = 4096
+_OURS = b'{"case":'
+
+
+class Results:
+    """The results file, open and locked. Use as a context manager.
+
+    Raises `UserError` when the file can not be written, holds something else, or another run is writing to it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._locked: list[IO[bytes]] = []
+
+    def __enter__(self) -> Results:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("ab")
+        except OSError as error:
+            raise UserError(
+                f"{self.path}: cannot be written ({error.strerror})", "name another file with --out"
+            ) from None
+        self._lock(self._file)
+        with self.path.open("rb") as stream:
+            head = stream.read(len(_OURS))
+        if head and not _OURS.startswith(head):
+            self._release()
+            raise UserError(f"{self.path}: holds something else than results", "name another file with --out")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._release()
+
+    def rows(self) -> Iterator[Row]:
+        """All whole rows, in the order they were written."""
+        return read_rows(self.path)
+
+    def keep(self, rows: dict[str, Row]) -> None:
+        """Rewrite the file with just these rows (by case), so that nothing torn or outdated stays."""
+        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
+        fresh = temporary.open("wb")
+        self._lock(fresh)  # before it takes the place of the old file: nobody else may get in between
+        for row in rows.values():
+            fresh.write(_line(row))
+        fresh.flush()
+        os.fsync(fresh.fileno())
+        temporary.replace(self.path)
+        self._file = fresh
+
+    def add(self, row: Row) -> None:
+        """Append one row, so that it survives this process being killed."""
+        self._file.write(_line(row))
+        self._file.flush()
+
+    def _lock(self, file: IO[bytes]) -> None:
+        self._locked.append(file)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._release()
+            raise UserError(f"{self.path}: another run is writing to it", "wait for it or name another --out") from None
+
+    def _release(self) -> None:
+        for file in self._locked:
+            file.close()
+        self._locked.clear()
+
+
+def _line(row: Row) -> bytes:
+    # surrogates (undecodable bytes in file names) are escaped by ensure_ascii
+    return json.dumps(row, ensure_ascii=True, allow_nan=False, separators=(", ", ": ")).encode() + b"\n"
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """The whole rows of a results file; torn or foreign lines are passed over."""
+    with path.open("rb") as stream:
+        for line in stream:
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(row, dict) and isinstance(row.get("case"), str) and "status" in row:
+                yield row
+
+
+def write_parquet(rows: Iterator[Row], path: Path) -> int:
+    """Write rows as Parquet, whole or not at all. Returns how many. Raises `UserError` when it can not be written."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    text, number = pa.string(), pa.float64()
+    line = pa.struct([("file", text), ("line", pa.int64()), ("text", text)])
+    schema = pa.schema(
+        [
+            ("case", text), ("kind", text), ("sha256", text), ("status", text),
+            ("error_kind", text), ("error_message", text), ("seconds", number),
+            ("category", text), ("subcategory", text), ("confidence", number), ("retryable", pa.bool_()),
+            ("action", text), ("culprit_ranks", pa.list_(pa.int64())), ("culprit_nodes", pa.list_(text)),
+            ("summary", text), ("explanation", text), ("evidence", pa.list_(line)), ("warnings", pa.list_(text)),
+        ]
+    )  # fmt: skip
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    count = 0
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+            for group in _groups(rows):
+                writer.write_table(pa.Table.from_pylist([_flat(row) for row in group], schema=schema))
+                count += len(group)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise UserError(
+            f"{path}: cannot be written ({error.strerror or error})", "name another file with --parquet"
+        ) from None
+    return count
+
+
+def _groups(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    group: list[Row] = []
+    for row in rows:
+        group.append(row)
+        if len(group) == _ROWS_PER_GROUP:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _flat(row: Row) -> dict[str, Any]:
+    diagnosis = row.get("diagnosis") or {}
+    error = row.get("error") or {}
+    columns = (
+        "category", "subcategory", "confidence", "retryable", "action",
+        "culprit_ranks", "culprit_nodes", "summary", "explanation", "evidence", "warnings",
+    )  # fmt: skip
+    flat = {name: row.get(name) for name in ("case", "kind", "sha256", "status", "seconds")}
+    flat |= {"error_kind": error.get("kind"), "error_message": error.get("message")}
+    flat |= {name: diagnosis.get(name) for name in columns}
+    return {key: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+            for key, value in flat.items()}  # fmt: skip
