@@ -34,59 +34,68 @@ _LOGGER = r"(?:[ \t]+[\w.:/-]+)*"
 _AFTER = r"(?=[\s\]|:,;>)-]|$)"
 _LEVEL = r"(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL|NOTICE|TRACE|SUCCESS|debug|info|warning|error)"
 _HOST = r"[A-Za-z0-9][\w.-]*"
+_POD_ROLES = "master|worker|launcher|ps|chief|head|driver|server"
 _NO_HOSTS = (
     r"(?!(?:epoch|step|iter|iteration|batch|train|val|valid|test|eval|layer|block|stage|model|ckpt|checkpoint|fold|"
     r"version|phase|part|shard|file|line|rank|gpu|cuda|utf|sha|python)\b|(?:utf|sha|cuda|gpu|rank|step|epoch)-?\d)"
 )
 
-#: Tried in this order at the beginning of what is left, over and over until none fits.
-_PATTERNS: tuple[re.Pattern[str], ...] = tuple(
-    re.compile(pattern)
-    for pattern in (
-        # ranks
-        r"\[?[Rr](?:ank|ANK)[ =:_]{0,2}(?P<rank>\d{1,6})(?:[ ,]+(?:host|node)[=: ](?P<node>[\w.-]+))?\]:?\s?",
-        r"[Rr]ank[ _]?(?P<rank>\d{1,6}): ",
-        r"\[[a-z_]+(?P<rank>\d{1,6})\]:",  # torchrun: [default0]:
-        r"\[(?:[\w.-]+@)?\d+,(?P<rank>\d{1,6})\]<std(?:out|err)>:\s?",  # mpirun --tag-output
-        r"\[(?P<rank>\d{1,6})\](?:<std(?:out|err)>:)?\s(?=\S)",  # Intel MPI, Horovod
-        r"\s{0,4}(?P<rank>\d{1,5}):\s(?=\S)(?!\d+[:/])",  # srun -l
-        r"task=(?P<rank>\d{1,6})\s",
-        r"\((?:[\w.:]+ )?pid=\d+(?:, ip=(?P<node>[\w.:-]+))?[^)]{0,80}\)\s?",  # Ray
-        # nodes
-        r"\[pod/(?P<node>[\w.-]+)(?:/[\w.-]+)?\]\s?",  # kubectl logs --prefix
-        rf"(?P<node>{_HOST}):\d+:\d+ \[\d+\]\s",  # NCCL: host:pid:tid [device]
-        r"\[(?P<node>[A-Za-z][\w.-]*):\d{2,8}\]\s",  # Open MPI: [host:pid]
-        r"(?P<node>[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?-(?:master|worker|launcher|ps|chief|head|driver|server)-\d+)\s(?=\S)",
-        rf"(?P<node>{_HOST}) (?=kernel: )",
-        rf"(?P<node>{_NO_HOSTS}[a-z][a-z0-9.]*-[a-z0-9.-]*\d): (?=\S)",  # pdsh
-        # times
-        r"(?:\[(?P<level>[IWEF])|(?P<level2>[IWEF]))(?P<mo>\d{1,2})(?P<d>\d\d) "
-        + _TIME
-        + r"\s+(?:\d+\s+)?(?:[\w./<>-]+:\d+)?\]\s?",
-        r"\[" + _MONTH_DAY + _LOGGER + r"\]:?\s?",  # detectron2
-        r"\[" + _ISO + r"(?: [IWEDF] \d+ \d+)?\](?: \([\w.]+\))?\s?",  # Ray, DeepSpeed, Megatron-LM
-        r"\[" + _ISO + _LOGGER + r"\]:?\s?",
-        _ISO
-        + _AFTER
-        + r"(?: std(?:out|err) [FP] )?"
-        + r"(?P<host>\s(?=[\w.-]+ (?:[\w./-]+(?:\[\d+\])?: |\[[Rr]ank ?\d))[\w.-]+\s)?",
-        _MONTH_DAY + _AFTER,
-        r"(?P<mon>[A-Z][a-z]{2})\s+(?P<d>\d{1,2}) " + _TIME + rf" (?P<node>{_HOST})\s(?=\S)",  # syslog
-        r"\[(?:[A-Z][a-z]{2} )?(?P<mon>[A-Z][a-z]{2})\s+(?P<d>\d{1,2}) "
-        + _TIME
-        + r"(?: (?P<y>\d{4}))?\]\s?",  # dmesg -T
-        r"\[" + _TIME + r"\]:?\s?",
-        _TIME + r"(?=\s*[|\]-]|\s+[A-Z\[])",
-        r"\[?(?P<unix>1[0-9]{9}(?:\.\d{1,9})?)\]?(?=[\s:,|])",
-        # loggers
-        rf"\[{_LEVEL}\|[^\]]{{1,80}}\]\s*",  # transformers: [INFO|trainer.py:1]
-        rf"(?:\[[\w.]+\])?\[{_LEVEL}\s*\]\s*",
-        r"\[[\w./-]+\.(?:py|cc|cpp):\d+(?::\w+)?\]\s*",
-        rf"[\w.]{{1,60}} - {_LEVEL} - ",
-        rf"{_LEVEL}(?::[\w.]+:|(?=[\s:|\]-]))",
-        r"(?:>>|\||-|:|,|;|\])\s+",
-    )
+#: Tried in this order at the beginning of what is left, over and over until none fits. Before each stands what it may
+#: begin with: ``[``, ``(``, ``0`` for a digit, ``a`` for a letter, ``-`` for anything else.
+_PATTERNS: tuple[tuple[str, str], ...] = (
+    # ranks
+    ("[a", r"\[?[Rr](?:ank|ANK)[ =:_]{0,2}(?P<rank>\d{1,6})(?:[ ,]+(?:host|node)[=: ](?P<node>[\w.-]+))?\]:?\s?"),
+    ("a", r"[Rr]ank[ _]?(?P<rank>\d{1,6}): "),
+    ("[", r"\[[a-z_]+(?P<rank>\d{1,6})\]:"),  # torchrun: [default0]:
+    ("[", r"\[(?:[\w.-]+@)?\d+,(?P<rank>\d{1,6})\]<std(?:out|err)>:\s?"),  # mpirun --tag-output
+    ("[", r"\[(?P<bare>\d{1,6})\](?:<std(?:out|err)>:)?\s(?=\S)"),  # Intel MPI, Horovod
+    ("0", r"(?P<rank>\d{1,5}):\s(?=\S)(?!\d+[:/])"),  # srun -l
+    ("a", r"task=(?P<rank>\d{1,6})\s"),
+    ("(", r"\((?:[\w.:]+ )?pid=\d+(?:, ip=(?P<node>[\w.:-]+))?[^)]{0,80}\)\s?"),  # Ray
+    # nodes
+    ("[", r"\[pod/(?P<node>[\w.-]+)(?:/[\w.-]+)?\]\s?"),  # kubectl logs --prefix
+    ("a0", rf"(?P<node>{_HOST}):\d+:\d+ \[\d+\]\s"),  # NCCL: host:pid:tid [device]
+    ("[", r"\[(?P<node>[A-Za-z][\w.-]*):\d{2,8}\]\s"),  # Open MPI: [host:pid]
+    ("a0", rf"(?P<node>[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?-(?:{_POD_ROLES})-\d+)\s(?=\S)"),
+    ("a0", rf"(?P<node>{_HOST}) (?=kernel: )"),
+    ("a", rf"(?P<node>{_NO_HOSTS}[a-z][a-z0-9.]*-[a-z0-9.-]*\d): (?=\S)"),  # pdsh
+    # times
+    ("[a", rf"\[?[IWEF](?P<mo>\d{{1,2}})(?P<d>\d\d) {_TIME}\s+(?:\d+\s+)?(?:[\w./<>-]+:\d+)?\]\s?"),  # glog
+    ("[", rf"\[{_MONTH_DAY}{_LOGGER}\]:?\s?"),  # detectron2
+    ("[", rf"\[{_ISO}(?: [IWEDF] \d+ \d+)?\](?: \([\w.]+\))?\s?"),  # Ray, DeepSpeed, Megatron-LM
+    ("[", rf"\[{_ISO}{_LOGGER}\]:?\s?"),
+    (
+        "0",
+        rf"{_ISO}{_AFTER}(?: std(?:out|err) [FP] )?"
+        r"(?P<host>\s(?=[\w.-]+ (?:[\w./-]+(?:\[\d+\])?: |\[[Rr]ank ?\d))[\w.-]+\s)?",
+    ),
+    ("0", _MONTH_DAY + _AFTER),
+    ("a", rf"(?P<mon>[A-Z][a-z]{{2}})\s+(?P<d>\d{{1,2}}) {_TIME} (?P<node>{_HOST})\s(?=\S)"),  # syslog
+    (
+        "[",
+        rf"\[(?:[A-Z][a-z]{{2}} )?(?P<mon>[A-Z][a-z]{{2}})\s+(?P<d>\d{{1,2}}) {_TIME}(?: (?P<y>\d{{4}}))?\]\s?",
+    ),  # dmesg -T
+    ("[", rf"\[{_TIME}\]:?\s?"),
+    ("0", rf"{_TIME}(?=\s*[|\]-]|\s+[A-Z\[])"),
+    ("[0", r"\[?(?P<unix>1[0-9]{9}(?:\.\d{1,9})?)\]?(?=[\s:,|])"),
+    # loggers
+    ("[", rf"\[{_LEVEL}\|[^\]]{{1,80}}\]\s*"),  # transformers: [INFO|trainer.py:1]
+    ("[", rf"(?:\[[\w.]+\])?\[{_LEVEL}\s*\]\s*"),
+    ("[", r"\[[\w./-]+\.(?:py|cc|cpp):\d+(?::\w+)?\]\s*"),
+    ("a", rf"[\w.]{{1,60}} - {_LEVEL} - "),
+    ("a", rf"{_LEVEL}(?::[\w.]+:|(?=[\s:|\]-]))"),
+    ("-", r"(?:>>|\||-|:|,|;|\])\s+"),
 )
+
+_BY_START: dict[str, tuple[re.Pattern[str], ...]] = {
+    start: tuple(re.compile(pattern) for starts, pattern in _PATTERNS if start in starts) for start in "[(0a-"
+}
+
+
+def _start(character: str) -> str:
+    if character in "[(":
+        return character
+    return "0" if character.isdigit() else "a" if character.isalpha() else "-"
 
 
 def strip_prefix(text: str) -> Prefix:
@@ -102,15 +111,19 @@ def strip_prefix(text: str) -> Prefix:
     for _ in range(_MAX_PREFIXES):
         while at < len(text) and text[at] in " \t":
             at += 1
-        for pattern in _PATTERNS:
+        if at >= len(text):
+            break
+        for pattern in _BY_START[_start(text[at])]:
             found = pattern.match(text, at, at + _SEARCHED)
             if found is not None and found.end() > at:
                 break
         else:
             break
         said = found.groupdict()
-        if said.get("rank"):
-            rank = int(said["rank"])
+        if said.get("bare") and time is not None:
+            break  # "[400] loss=..." after a logger's time is a step, not a rank
+        if said.get("rank") or said.get("bare"):
+            rank = int(said.get("rank") or said["bare"])
         host = said.get("node") or said.get("host")
         if host and host.strip():
             node = host.strip()

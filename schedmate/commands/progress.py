@@ -1,9 +1,114 @@
-"""`schedmate progress`."""
+"""`schedmate progress`: how far a job is, read from its log."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
+
+from prompts.errors import UserError
+from schedmate.console import err, out, print_json, safe
+
+if TYPE_CHECKING:
+    from analyzers.types import Progress
+
+_ANOMALIES = {
+    "stall": "stalled: no progress for much longer than usual",
+    "divergence": "diverged: the loss is not finite or far above its level, and stays so",
+    "slowdown": "slowed down: steps take persistently longer than before",
+    "straggler": "one rank lags behind the others",
+    "loss_spike": "the loss has just jumped",
+}
+
+
+def progress(
+    log: Annotated[Path, typer.Argument(help="A log file, or a folder of one job's logs.", show_default=False)],
+    now: Annotated[
+        str | None,
+        typer.Option(help="The present time (ISO 8601 or Unix seconds), to tell a stalled job.", metavar="TIME"),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Show step, pace, loss, time left and trouble of a running job. Exits with 1 when it is in trouble.
+
+    Example: schedmate progress slurm-4711.out --now 2025-09-12T09:10:00
+    """
+    from analyzers.logs import read_progress
+
+    warnings: list[str] = []
+    found = read_progress(log, now=_time(now), warn=warnings.append)
+    if json_:
+        print_json(_contract(found, warnings))
+    else:
+        _show(found, log)
+        for warning in warnings:
+            err().print(f"[yellow]warning:[/] {safe(warning)}")
+    raise typer.Exit(1 if found.anomaly else 0)
+
+
+def _time(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text.strip())
+    except ValueError:
+        pass
+    try:
+        return datetime.fromtimestamp(float(text), UTC)
+    except (ValueError, OverflowError, OSError):
+        raise UserError(f"--now {text}: not a time", "write it as 2025-09-12T09:10:00 or in Unix seconds") from None
+
+
+def _contract(found: Progress, warnings: list[str]) -> dict[str, Any]:
+    """The JSON object of docs/json/progress.md."""
+    return {
+        "current_step": found.current_step,
+        "total_steps": found.total_steps,
+        "current_epoch": _tidy(found.current_epoch),
+        "total_epochs": found.total_epochs,
+        "seconds_per_step": found.seconds_per_step,
+        "last_loss": found.last_loss,
+        "eta_seconds": found.eta_seconds,
+        "anomaly": found.anomaly,
+        "evidence": found.evidence,
+        "format": found.format,
+        "warnings": warnings,
+    }
+
+
+def _tidy(number: float | None) -> float | int | None:
+    return int(number) if number is not None and number == int(number) else number
+
+
+def _show(found: Progress, log: Path) -> None:
+    from rich.table import Table
+
+    if found.format is None:
+        out().print(f"No progress found in {safe(str(log))}.")
+        return
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold")
+    table.add_column()
+    table.add_row("step", _of(found.current_step, found.total_steps))
+    table.add_row("epoch", _of(_tidy(found.current_epoch), found.total_epochs))
+    table.add_row("pace", "-" if found.seconds_per_step is None else f"{found.seconds_per_step:.4g} s per step")
+    table.add_row("loss", "-" if found.last_loss is None else str(found.last_loss))
+    table.add_row("time left", "-" if found.eta_seconds is None else str(timedelta(seconds=round(found.eta_seconds))))
+    trouble = _ANOMALIES[found.anomaly] if found.anomaly else "none seen"
+    table.add_row("trouble", f"[red]{trouble}[/]" if found.anomaly else trouble)
+    for line in found.evidence:
+        table.add_row("", f"[dim]{safe(line.file)}:{line.line}[/] {safe(line.text.strip(), 160)}")
+    out().print(table)
+
+
+def _of(now: float | int | None, total: int | None) -> str:
+    if now is None:
+        return "-" if total is None else f"- of {total}"
+    return f"{now}" if total is None else f"{now} of {total}"
 
 
 def register(parent: typer.Typer) -> None:
     """Add this command to the command line."""
+    parent.command()(progress)

@@ -1,0 +1,124 @@
+"""Tells a run in trouble from a healthy one: stall, divergence, slow-down, straggling rank, loss spike.
+
+Thresholds are ratios to the run's own past, so that pauses for evaluation or checkpoints, recovered spikes and noisy
+losses raise no alarm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from statistics import median
+
+import numpy as np
+
+_MIN_RECORDS = 12
+#: This many records in a row above the level make a divergence, fewer a spike.
+_STAYS = 5
+_SLOWER = 1.4
+_STRAGGLES = 1.5
+_SHORTEST_STALL_S = 60.0
+_FIRST_STEPS_S = 1800.0
+
+
+def stall_after_s(times: Sequence[float]) -> float:
+    """Silence of how many seconds is a stall, given the times of the latest progress records.
+
+    Three times the usual gap; more where longer gaps have occurred (evaluation, checkpoints); half an hour while too
+    few records are known, because compilation and data loading come first.
+    """
+    gaps = sorted(b - a for a, b in pairwise(times) if b > a)
+    if len(gaps) < 3:
+        return max(_FIRST_STEPS_S, 10 * gaps[-1] if gaps else 0.0)
+    longest = gaps[-2] if len(gaps) >= 20 else gaps[-1]
+    return max(3 * median(gaps), 1.5 * longest, _SHORTEST_STALL_S)
+
+
+def divergence(losses: Sequence[float]) -> str | None:
+    """``"divergence"`` when the loss is not finite or far too high and stays so, ``"loss_spike"`` when it has just
+    jumped, else None. ``losses`` are the latest training losses in order."""
+    broken = _count_back(losses, lambda loss: not math.isfinite(loss))
+    if broken >= 2:
+        return "divergence"
+    finite = [loss for loss in losses if math.isfinite(loss)]
+    high = _high_at_end(finite)
+    if broken:
+        return "divergence" if high else "loss_spike"
+    if high >= _STAYS:
+        return "divergence"
+    if high:
+        settled = finite[len(finite) // 10 : -high][-200:]
+        if settled and min(finite[-high:]) > 0 and max(finite[-high:]) > 1.5 * max(settled):
+            return "loss_spike"
+    return None
+
+
+def _count_back(values: Sequence[float], test: Callable[[float], bool]) -> int:
+    count = 0
+    for value in reversed(values):
+        if not test(value):
+            break
+        count += 1
+    return count
+
+
+def _high_at_end(losses: Sequence[float]) -> int:
+    """How many of the last losses stand far above the best level reached, in ratio and in noise."""
+    if len(losses) < _MIN_RECORDS:
+        return 0
+    values = np.asarray(losses, dtype=float)
+    windows = np.lib.stride_tricks.sliding_window_view(values, _STAYS)
+    best = float(np.median(windows, axis=1).min())
+    noise = 1.4826 * float(np.median(np.abs(np.diff(values))))
+    level = best + max(abs(best), 8 * noise)
+    return _count_back(losses, lambda loss: loss > level)
+
+
+def slowdown(paces: Sequence[float]) -> int | None:
+    """Where the pace got persistently worse and stayed so, as an index into ``paces``; None when it did not.
+
+    ``paces`` are seconds per step of consecutive intervals; the first ones are left out (warm-up).
+    """
+    skipped = 2
+    values = np.asarray(paces[skipped:], dtype=float)
+    n = len(values)
+    if n < _MIN_RECORDS or not np.all(values > 0):
+        return None
+    middle = float(np.median(values))
+    logs = np.log(np.clip(values, middle / 8, middle * 8))
+    sums, cut = np.cumsum(logs), np.arange(1, n)
+    left, right = sums[:-1] / cut, (sums[-1] - sums[:-1]) / (n - cut)
+    gain = (right - left) ** 2 * cut * (n - cut) * (right > left)
+    gain[: _STAYS - 1] = gain[n - _STAYS :] = 0.0
+    at = int(np.argmax(gain)) + 1
+    if gain[at - 1] <= 0:
+        return None
+    before, after = values[:at], values[at:]
+    usual = float(np.median(before))
+    worse = (
+        float(np.median(after)) > _SLOWER * usual
+        and float(np.median(after[-_STAYS:])) > _SLOWER * usual
+        and float(np.mean(after > 1.2 * usual)) >= 0.85
+        and float(np.quantile(after, 0.2)) > float(np.quantile(before, 0.8))
+    )
+    return at + skipped if worse else None
+
+
+def straggler(paces: dict[int, float]) -> int | None:
+    """The rank whose own seconds per step stand well above all others', or None. Needs three ranks."""
+    if len(paces) < 3:
+        return None
+    slowest = max(paces, key=lambda rank: paces[rank])
+    others = [pace for rank, pace in paces.items() if rank != slowest]
+    return slowest if paces[slowest] > _STRAGGLES * median(others) and paces[slowest] > 1.2 * max(others) else None
+
+
+def lagging(steps: dict[int, int], stride: int) -> int | None:
+    """The rank that is many records (of ``stride`` steps) behind while the others are together, or None."""
+    if len(steps) < 3:
+        return None
+    slowest = min(steps, key=lambda rank: steps[rank])
+    others = [step for rank, step in steps.items() if rank != slowest]
+    together = max(others) - min(others) <= 2 * stride
+    return slowest if together and min(others) - steps[slowest] > 5 * stride else None

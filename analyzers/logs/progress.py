@@ -1,0 +1,311 @@
+"""`read_progress(path)`: how far a job is, how fast, how long still, and whether it is in trouble."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+from analyzers.logs import anomaly
+from analyzers.logs.fields import Role
+from analyzers.logs.intake import discover
+from analyzers.logs.pace import Counting, Interval, intervals, present_pace, printed_pace
+from analyzers.logs.scan import feed
+from analyzers.logs.series import Record, Series
+from analyzers.logs.tracker import Tracker
+from analyzers.types import Anomaly, LogEvidence, Progress
+
+_READ_KINDS = frozenset({"rank", "node", "job"})
+
+
+def _ignore(_: str) -> None:
+    pass
+
+
+def read_progress(path: Path, *, now: datetime | None = None, warn: Callable[[str], None] = _ignore) -> Progress:
+    """Read a training log (a file, or a folder of them) of any known or unknown format.
+
+    ``now`` is the present time, for telling a stalled job from a running one (without a zone: the log's own clock);
+    without it the latest time in the log itself serves. What the log does not say is None in the result.
+
+    Raises `UserError` when there is nothing readable at ``path``; a bad file in a folder is told to ``warn``.
+    """
+    if now is not None and now.tzinfo is not None:
+        now = now.astimezone(UTC).replace(tzinfo=None)
+    tracker = Tracker(now=now)
+    found = [file for file in discover(Path(path), warn) if file.kind in _READ_KINDS]
+    for file in found:
+        tracker.begin(file.name, file.rank)
+        feed(file, tracker, warn)
+    return assess(tracker)
+
+
+def assess(tracker: Tracker) -> Progress:
+    """What the tracker's series amount to."""
+    main = choose(tracker)
+    if main is None:
+        return _from_epochs(tracker)
+    return _Assessment(tracker, main).progress()
+
+
+def choose(tracker: Tracker) -> Series | None:
+    """The series that is the training's progress, or None when none can be."""
+    planned = set(tracker.planned.get("total", {}).values())
+    able = [series for series in tracker.series.values() if _counts(series, planned)]
+    return max(able, key=lambda series: (_weight(series, tracker, planned), -(series.rank or 0)), default=None)
+
+
+def _counts(series: Series, planned: set[int]) -> bool:
+    last = series.last
+    if last is None or series.is_eval or (series.is_other and series.count < 10):
+        return False
+    told = last.loss is not None or last.epoch is not None or last.total in planned
+    if series.format is not None or told:
+        return series.advanced >= 1 or (told and (series.format is not None or last.total is not None))
+    bar = series.label.startswith("[/]")
+    return series.advanced >= (5 if bar else 2) and len(series.label.split()) <= 3
+
+
+def _weight(series: Series, tracker: Tracker, planned: set[int]) -> float:
+    last = series.last
+    assert last is not None
+    recent = series.recent()
+    return (
+        math.log2(1 + series.advanced)
+        + 0.5 * math.log2(1 + series.covered)
+        + 3 * any(record.loss is not None for record in recent)
+        + 3 * (last.total is not None and last.total in planned)
+        + 1 * (last.total is not None or last.time is not None)
+        + 2 * (series.format is not None)
+        + 2 * last.order / max(1, tracker.order)
+        - 6 * series.is_other
+        - 3 * (len(series.label.split()) > 3 and series.format is None)
+    )
+
+
+@dataclass
+class _Assessment:
+    """The main series with what other lines add to it."""
+
+    tracker: Tracker
+    main: Series
+
+    def progress(self) -> Progress:
+        records = list(_completed(self.main, self.tracker))
+        last = records[-1]
+        per_epoch = _restarts_each_epoch(self.main, last, self.tracker)
+        total = last.total or self._planned("total", at_least=0 if per_epoch else last.step or 0)
+        if per_epoch and last.total is None:
+            total = self._planned("per_epoch") or total
+        epochs = last.epochs or next((r.epochs for r in reversed(records) if r.epochs), None)
+        epochs = epochs or self._planned("epochs", at_least=int(last.epoch or 0))
+        counting = Counting(total if per_epoch else None)
+        found = intervals(records, counting, self.tracker.whole_seconds)
+        recent = records[-len(self.main.recent()) :]
+        pace = self._pace(records, recent, found)
+        losses = self._losses(records)
+        trouble, evidence = self._trouble(records, found, losses, per_epoch, total)
+        eta = None
+        if trouble != "stall" and pace is not None:
+            left = self._steps_left(last, per_epoch, total, epochs)
+            eta = left * pace if left is not None else None
+        if (
+            eta is None
+            and trouble != "stall"
+            and last.eta is not None
+            and not (self.main.format and self.main.format.bar)
+        ):
+            eta = last.eta
+        return Progress(
+            current_step=last.step,
+            total_steps=total,
+            current_epoch=last.epoch,
+            total_epochs=epochs,
+            seconds_per_step=pace,
+            last_loss=_printable(losses[-1][0]) if losses else None,
+            eta_seconds=eta,
+            anomaly=trouble,
+            evidence=tuple(
+                dict.fromkeys((*evidence, self.main.last.evidence() if self.main.last else last.evidence()))
+            ),
+            format=self._format_name(),
+        )
+
+    def _format_name(self) -> str:
+        """The main series' format; a bare bar takes the name of the framework whose lines surround it."""
+        own = self.main.format
+        seen = self.tracker.formats_seen
+        if own is not None and own.general and seen:
+            return max(seen, key=lambda name: seen[name])
+        return own.name if own is not None else "general"
+
+    def _planned(self, role: Role, at_least: int = 1) -> int | None:
+        """A total that the log announces (the one named most plainly) and the step has not passed."""
+        announced = self.tracker.planned.get(role, {})
+        fitting = [amount for _, amount in sorted(announced.items()) if amount >= at_least]
+        return fitting[0] if fitting else None
+
+    def _pace(self, records: list[Record], recent: list[Record], found: list[Interval]) -> float | None:
+        by_time = present_pace(found) if any(record.time is not None for record in recent) else None
+        if by_time is not None and len(found) >= 2:
+            return by_time
+        return printed_pace(recent) or by_time or present_pace(found)
+
+    def _losses(self, records: list[Record]) -> list[tuple[float, Record]]:
+        own = [(record.loss, record) for record in records if record.loss is not None]
+        loose = [(loose.loss, loose.record) for loose in self.tracker.loose.get(self.main.rank, ())]
+        return loose if len(loose) > 2 * len(own) else own or loose
+
+    def _steps_left(self, last: Record, per_epoch: bool, total: int | None, epochs: int | None) -> float | None:
+        """Steps to the end of the whole run."""
+        if last.step is None:
+            return None
+        first = self._first_epoch()
+        if per_epoch:
+            if total is None or epochs is None or last.epoch is None:
+                return None
+            return max(0.0, (epochs - 1 - (int(last.epoch) - first)) * total + total - last.step)
+        if total is not None:
+            return max(0.0, float(total - last.step))
+        per = self._planned("per_epoch")
+        if epochs is not None and per is not None:
+            return max(0.0, float(epochs * per - last.step))
+        if epochs is not None and self.main.fractional_epochs and last.epoch:
+            return max(0.0, (epochs - last.epoch) * last.step / last.epoch)
+        return None
+
+    def _first_epoch(self) -> int:
+        """The number that the first epoch is printed with: 0 or 1."""
+        known = self.main.format.epoch_from if self.main.format else None
+        if self.main.first_epoch == 0:
+            return 0
+        return 1 if known is None else known
+
+    def _trouble(
+        self,
+        records: list[Record],
+        found: list[Interval],
+        losses: list[tuple[float, Record]],
+        per_epoch: bool,
+        total: int | None,
+    ) -> tuple[Anomaly | None, tuple[LogEvidence, ...]]:
+        verdict = anomaly.divergence([loss for loss, _ in losses])
+        if verdict == "divergence":
+            return "divergence", (losses[-1][1].evidence(),)
+        done = not per_epoch and total is not None and (records[-1].step or 0) >= total
+        if not done and self.tracker.finished_at < records[-1].order and self._stalled(records):
+            return "stall", ()
+        slow = self._slow(records, found)
+        if slow is not None:
+            return "slowdown", (slow.evidence(),)
+        straggling = self._straggler()
+        if straggling is not None:
+            return "straggler", (straggling.evidence(),)
+        return ("loss_spike", (losses[-1][1].evidence(),)) if verdict == "loss_spike" else (None, ())
+
+    def _stalled(self, records: list[Record]) -> bool:
+        times = [record.time for record in records[-len(self.main.recent()) :] if record.time is not None]
+        if not times:
+            return False
+        limit = anomaly.stall_after_s(times)
+        evaluating = [s.last for s in self.tracker.series.values() if s.is_eval and s.last]
+        if any(e.order > records[-1].order for e in evaluating):
+            limit *= 10
+        latest = [self.tracker.last_time or times[-1]]
+        if self.tracker.now is not None:
+            latest.append(self.tracker.now.replace(tzinfo=UTC).timestamp())
+        return max(latest) - times[-1] > limit
+
+    def _slow(self, records: list[Record], found: list[Interval]) -> Record | None:
+        by_time = any(record.time is not None for record in records)
+        said = [record for record in records if record.pace is not None]
+        if by_time and len(found) >= len(said) / 4:
+            at = anomaly.slowdown([interval.pace for interval in found])
+            return found[at].end if at is not None else None
+        at = anomaly.slowdown([record.pace or 0.0 for record in said])
+        return said[at] if at is not None else None
+
+    def _straggler(self) -> Record | None:
+        alike = {s.rank: s for s in self.tracker.series.values() if s.label == self.main.label and s.rank is not None}
+        paces: dict[int, float] = {}
+        for rank, series in alike.items():
+            said = [record.pace for record in series.recent()[-10:] if record.pace is not None]
+            if rank is not None and len(said) >= 3:
+                paces[rank] = median(said)
+        slowest = anomaly.straggler(paces)
+        if slowest is None:
+            steps = {rank: s.last.step for rank, s in alike.items() if rank is not None and s.last and s.last.step}
+            stride = max(1, self.main.covered // max(1, self.main.advanced))
+            slowest = anomaly.lagging(steps, stride)
+        return alike[slowest].last if slowest is not None else None
+
+
+def _completed(main: Series, tracker: Tracker) -> Iterator[Record]:
+    """The main series' records, with what other series of the same rank say about the same steps filled in."""
+    known: dict[int, list[Record]] = {}
+    for series in tracker.series.values():
+        if series is not main and series.rank == main.rank and not series.is_eval and _same_steps(series, main):
+            for record in series:
+                known.setdefault(record.step or 0, []).append(record)
+    for record in main.records():
+        for other in known.get(record.step or 0, ()):
+            record = replace(
+                record,
+                **{
+                    name: getattr(other, name)
+                    for name in ("total", "epoch", "epochs", "loss", "time", "pace", "eta")
+                    if getattr(record, name) is None and getattr(other, name) is not None
+                },
+            )
+        yield record
+
+
+def _same_steps(series: Series, main: Series) -> bool:
+    mine, theirs = ({r.step for r in s.recent()} for s in (main, series))
+    return len(mine & theirs) >= max(2, len(theirs) // 2)
+
+
+def _restarts_each_epoch(main: Series, last: Record, tracker: Tracker) -> bool:
+    """Whether steps count within an epoch."""
+    if main.fractional_epochs:
+        return False
+    if main.laps_with_new_epoch or main.new_epochs_without_lap:
+        return main.laps_with_new_epoch > main.new_epochs_without_lap
+    if last.epoch is None or last.total is None:
+        return False
+    return last.total not in tracker.planned.get("total", {}).values()
+
+
+def _from_epochs(tracker: Tracker) -> Progress:
+    """Progress of a log that only counts epochs."""
+    series = max(tracker.epochs_only.values(), key=lambda s: s.count, default=None)
+    last = series.last if series is not None else None
+    told = last is not None and series is not None and (series.count >= 2 or last.loss is not None or last.epochs)
+    if series is None or last is None or not told:
+        return Progress()
+    records = [
+        replace(record, step=int(record.epoch or 0)) for record in series if record.epoch == int(record.epoch or 0)
+    ]
+    epochs = last.epochs or next(iter(tracker.planned.get("epochs", {}).values()), None)
+    found = intervals(records, Counting(), tracker.whole_seconds)
+    pace = present_pace(found)
+    losses = [record.loss for record in records if record.loss is not None]
+    first = 0 if series.first_epoch == 0 else 1
+    left = max(0.0, epochs - (last.epoch or 0) - (1 - first)) if epochs is not None else None
+    verdict = anomaly.divergence(losses)
+    return Progress(
+        current_epoch=last.epoch,
+        total_epochs=epochs,
+        last_loss=_printable(losses[-1]) if losses else None,
+        eta_seconds=left * pace if left is not None and pace is not None else None,
+        anomaly="divergence" if verdict == "divergence" else "loss_spike" if verdict == "loss_spike" else None,
+        evidence=(last.evidence(),),
+        format=series.format.name if series.format else "general",
+    )
+
+
+def _printable(loss: float) -> float | str:
+    return loss if math.isfinite(loss) else "nan" if math.isnan(loss) else "inf"

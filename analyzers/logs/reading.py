@@ -1,0 +1,205 @@
+"""Reads one line: which step, of how many, which epoch, what loss, at which pace."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from analyzers.logs.fields import Pair, Role, fraction, meaning, number, pairs, seconds, wall_time
+from analyzers.logs.formats import LogFormat, recognise
+from analyzers.logs.prefix import strip_prefix
+
+_EVAL_TEXT = re.compile(
+    r"(?i)(?<![a-z])(?:eval\w*|valid\w*|val|test\w*|sanity|predict\w*|infer\w*|generat\w*)(?![a-z])"
+)
+_TRAIN_TEXT = re.compile(r"(?i)(?<![a-z])train")
+_OTHER_WORK = re.compile(
+    r"(?i)(?<![a-z])(?:load|download|fetch|upload|map\b|filter|tokeniz|preprocess|process|extract|cach|read|shard|"
+    r"sav|writ|compil|warm|quantiz|convert|sav|resolv|index)\w*"
+)
+_ALIVE = re.compile(r"(?i)heart ?beat|keep-?alive|\balive\b|\bping\b|watchdog")
+_LABEL = re.compile(r"[^a-z]+")
+_DIGITS = frozenset("0123456789")
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one line says. ``label`` names the series it belongs to; ``eval`` lines do not count as progress.
+
+    ``step``, ``total`` (of steps), ``epoch`` and ``epochs`` as printed; ``loss`` may be nan; ``pace`` in seconds per
+    step; ``elapsed`` and ``eta`` in seconds. ``planned`` are totals that stand in the line (a configuration, a header).
+    """
+
+    rank: int | None = None
+    time: datetime | None = None
+    step: int | None = None
+    total: int | None = None
+    epoch: float | None = None
+    epochs: int | None = None
+    loss: float | None = None
+    pace: float | None = None
+    elapsed: float | None = None
+    eta: float | None = None
+    label: str = ""
+    format: LogFormat | None = None
+    is_eval: bool = False
+    is_other: bool = False
+    planned: tuple[tuple[Role, int, int], ...] = ()
+
+    @property
+    def says_something(self) -> bool:
+        """Whether the line holds any progress or plan at all."""
+        return self.step is not None or self.epoch is not None or self.loss is not None or bool(self.planned)
+
+
+def read_line(text: str, formats: tuple[LogFormat, ...]) -> Reading | None:
+    """Read one cleaned line; None when it says nothing about progress. Never fails."""
+    if _DIGITS.isdisjoint(text) or _ALIVE.search(text, 0, 400):
+        return None
+    prefix = strip_prefix(text)
+    rest = prefix.rest[:2000]
+    known = recognise(rest, formats)
+    reading = Reading(rank=prefix.rank, time=prefix.time)
+    found: list[Pair]
+    begins = len(rest)
+    names: dict[str, Role] = {}
+    if known is not None:
+        reading.format, match = known
+        names = dict(reading.format.names)
+        if match is not None:
+            begins = match.start()
+            rest = _take_groups(reading, match, rest)
+    found = pairs(rest)
+    first = _take_pairs(reading, found, names)
+    begins = min(begins, first)
+    if reading.step is None:
+        bare = fraction(rest, found)
+        if bare is not None and (reading.epoch is not None or reading.loss is not None or "[" in rest[:60]):
+            reading.step, reading.total, at = bare
+            begins = min(begins, at)
+            reading.label = f"[/]{reading.total}:" + _LABEL.sub(" ", rest[:at].lower())[:60]
+    if not reading.says_something:
+        return None
+    _judge(reading, rest[:begins], found)
+    return reading
+
+
+def read_row(values: dict[str, str]) -> Reading | None:
+    """Read one row of a metrics table (CSV or whitespace) from its column names and values."""
+    reading = Reading(label="row")
+    found = [Pair(key, value, None, "", 0, 0) for key, value in values.items()]
+    _take_pairs(reading, found, {})
+    reading.label = "row"
+    return reading if reading.step is not None or reading.epoch is not None else None
+
+
+def _take_groups(reading: Reading, match: re.Match[str], rest: str) -> str:
+    """Fill in what a format's pattern names; returns the text around the match, for the general rules."""
+    said = match.groupdict()
+    reading.step = _count(said.get("step"))
+    reading.total = _count(said.get("total"))
+    reading.epoch = number(said["epoch"]) if said.get("epoch") else None
+    reading.epochs = _count(said.get("epochs"))
+    reading.loss = number(said["loss"]) if said.get("loss") else None
+    reading.elapsed = seconds(said["elapsed"]) if said.get("elapsed") else None
+    reading.eta = seconds(said["eta"].rstrip("s")) if said.get("eta") else None
+    amount = number(said["rate"]) if said.get("rate") else None
+    if amount:
+        reading.pace = amount if (said.get("rate_unit") or "").startswith("s/") else 1 / amount
+    elif said.get("pace"):
+        reading.pace = seconds(said["pace"], said.get("rate_unit") or "s")
+    before = said.get("desc") if said.get("desc") is not None else rest[: match.start()]
+    total = f"{reading.total}:" if reading.format is not None and reading.format.bar else ""
+    name = reading.format.name if reading.format is not None else ""
+    reading.label = f"{name} {total}" + _LABEL.sub(" ", (before or "").lower())[:60].strip()
+    return f"{before} | {said.get('values') or ''} | {rest[match.end() :]}"
+
+
+def _take_pairs(reading: Reading, found: list[Pair], names: dict[str, Role]) -> int:
+    """Fill in what named values say where nothing better is known; returns where the first of them begins."""
+    best: dict[Role, int] = {}
+    planned: list[tuple[Role, int, int]] = []
+    first = 1 << 30
+    for pair in found:
+        key = pair.key
+        special = names.get(key.lower())
+        meant = meaning(key)
+        role: Role | None = special or (meant.role if meant else None)
+        rank = 0 if special or meant is None else meant.rank
+        unit = pair.unit or (meant.unit if meant else "")
+        if role is None or best.get(role, 1 << 30) <= rank:
+            continue
+        if role in ("total", "epochs", "per_epoch") and pair.total is None:
+            amount = _count(pair.value)
+            if amount is not None and amount > 0:
+                planned.append((role, rank, amount))
+            continue
+        if _take(reading, role, pair, unit):
+            best[role] = rank
+            first = min(first, pair.end if role in ("step", "epoch") else pair.start)
+    reading.planned = tuple(planned)
+    return first
+
+
+def _take(reading: Reading, role: Role, pair: Pair, unit: str) -> bool:
+    """Enter one value; False when it does not fit its role."""
+    if role in ("step", "total"):
+        step = _count(pair.value)
+        if step is None or (
+            reading.format is not None and reading.format.line is not None and reading.step is not None
+        ):
+            return False
+        reading.step = step
+        reading.total = _count(pair.total)
+        reading.label = _LABEL.sub(" ", pair.key.lower()).strip()
+    elif role in ("epoch", "epochs"):
+        epoch = number(pair.value)
+        if epoch is None or not 0 <= epoch < 1e7:
+            return False
+        reading.epoch = epoch
+        reading.epochs = _count(pair.total) or reading.epochs
+    elif role == "loss":
+        loss = number(pair.value)
+        if loss is None or pair.unit == "%":
+            return False
+        reading.loss = loss
+    elif role in ("pace", "rate"):
+        return _take_pace(reading, role, pair, unit)
+    elif role == "elapsed":
+        reading.elapsed = seconds(pair.value, unit)
+    elif role == "eta":
+        reading.eta = seconds(pair.value, unit)
+    elif role == "wall":
+        if unit == "ms" and reading.pace is None:
+            return _take_pace(reading, "pace", pair, unit)
+        time = wall_time(pair.value)
+        reading.time = reading.time or time
+        return time is not None
+    return True
+
+
+def _take_pace(reading: Reading, role: Role, pair: Pair, unit: str) -> bool:
+    amount = seconds(pair.value, unit if role == "pace" else "")
+    if amount is None or not 0 < amount < 1e7:
+        return False
+    reading.pace = amount if role == "pace" or pair.unit == "s/it" else 1 / amount
+    return True
+
+
+def _count(text: str | None) -> int | None:
+    """A whole number of at most 10^15, also printed as ``100.0`` or ``1,000``; None for anything else."""
+    amount = number(text) if text else None
+    if amount is None or not 0 <= amount <= 1e15 or amount != int(amount):
+        return None
+    return int(amount)
+
+
+def _judge(reading: Reading, before: str, found: list[Pair]) -> None:
+    """Tell evaluation, and work that is not training, from training; by what stands before the counters."""
+    head = before[-200:]
+    if not _TRAIN_TEXT.search(head):
+        reading.is_eval = _EVAL_TEXT.search(head) is not None
+        reading.is_other = _OTHER_WORK.search(head) is not None
+    if reading.loss is None and not reading.is_eval:
+        reading.is_eval = any((meant := meaning(pair.key)) is not None and meant.role == "eval_loss" for pair in found)

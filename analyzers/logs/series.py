@@ -1,0 +1,130 @@
+"""A series of progress records in bounded memory: all of its recent past, a thinned-out older past."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from analyzers.logs.formats import LogFormat
+from analyzers.types import LogEvidence
+
+RECENT = 400
+OLDER = 400
+_MAX_EVIDENCE = 400
+
+
+@dataclass(slots=True)
+class Record:
+    """One progress record. ``order`` counts records over the whole input; ``lap`` grows when the step falls back;
+    ``time`` is in Unix seconds (or seconds on a clock without a year); the rest as in `Reading`."""
+
+    file: str
+    number: int
+    text: str
+    order: int
+    lap: int
+    step: int | None = None
+    total: int | None = None
+    epoch: float | None = None
+    epochs: int | None = None
+    loss: float | None = None
+    time: float | None = None
+    elapsed: float | None = None
+    pace: float | None = None
+    eta: float | None = None
+
+    def evidence(self) -> LogEvidence:
+        """The line this was read from."""
+        return LogEvidence(self.file, self.number, self.text[:_MAX_EVIDENCE])
+
+
+class Series:
+    """Records of one kind from one rank, in order of appearance."""
+
+    def __init__(self, label: str, rank: int | None) -> None:
+        self.label = label
+        self.rank = rank
+        self.format: LogFormat | None = None
+        self.is_eval = False
+        self.is_other = False
+        self.count = 0
+        self.advanced = 0
+        self.covered = 0
+        self.laps_with_new_epoch = 0
+        self.new_epochs_without_lap = 0
+        self.first_epoch: float | None = None
+        self.fractional_epochs = 0
+        self._older: list[Record] = []
+        self._stride = 1
+        self._recent: deque[Record] = deque(maxlen=RECENT)
+
+    def add(self, record: Record) -> None:
+        """Append one record, giving it its lap; the same step again replaces the record (bars redraw)."""
+        previous = self.last
+        if previous is not None:
+            record.lap = previous.lap
+            self._compare(previous, record)
+        if record.epoch is not None:
+            if self.first_epoch is None:
+                self.first_epoch = record.epoch
+            self.fractional_epochs += record.epoch != int(record.epoch)
+        if previous is not None and self._redraws(previous, record):
+            self._keep_known(previous, record)
+            self._recent[-1] = record
+            return
+        self.count += 1
+        if len(self._recent) == RECENT:
+            self._age(self._recent[0])
+        self._recent.append(record)
+
+    def _compare(self, previous: Record, record: Record) -> None:
+        new_epoch = None not in (previous.epoch, record.epoch) and record.epoch != previous.epoch
+        if record.step is None or previous.step is None:
+            return
+        if record.step < previous.step:
+            record.lap += 1
+            self.laps_with_new_epoch += new_epoch
+        else:
+            self.new_epochs_without_lap += new_epoch and record.step > previous.step
+            self.advanced += record.step > previous.step
+            self.covered += record.step - previous.step
+
+    @staticmethod
+    def _redraws(previous: Record, record: Record) -> bool:
+        return record.step is not None and record.step == previous.step and record.epoch == previous.epoch
+
+    @staticmethod
+    def _keep_known(previous: Record, record: Record) -> None:
+        """A redrawn bar keeps what the earlier drawing said and this one does not."""
+        if record.loss is None:
+            record.loss = previous.loss
+        if previous.time is not None:
+            record.time = previous.time
+        if previous.elapsed is not None:
+            record.elapsed = previous.elapsed
+        record.pace = record.pace or previous.pace
+
+    def _age(self, record: Record) -> None:
+        if self.count % self._stride == 0:
+            self._older.append(record)
+            if len(self._older) > OLDER:
+                self._older = self._older[::2]
+                self._stride *= 2
+
+    @property
+    def last(self) -> Record | None:
+        """The latest record."""
+        return self._recent[-1] if self._recent else None
+
+    def __iter__(self) -> Iterator[Record]:
+        yield from self._older
+        yield from self._recent
+
+    def records(self) -> list[Record]:
+        """What is kept, in order."""
+        return [*self._older, *self._recent]
+
+    def recent(self) -> list[Record]:
+        """The recent past without gaps."""
+        return list(self._recent)

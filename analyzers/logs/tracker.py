@@ -1,0 +1,192 @@
+"""Turns lines into series of records, passing over most of the dense ones in a large file."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from analyzers.logs.fields import Role
+from analyzers.logs.formats import LogFormat, known_formats
+from analyzers.logs.prefix import NO_YEAR, strip_prefix
+from analyzers.logs.reading import Reading, read_line, read_row
+from analyzers.logs.series import Record, Series
+
+_MAX_SERIES = 3000
+_MAX_TEXT = 600
+_DAY_S = 86400.0
+_COLUMNS = re.compile(r"[ \t]*[,;\t][ \t]*")
+_NAME = re.compile(r"[A-Za-z_][\w ./()%@:-]*")
+_FINISHED = re.compile(
+    r"(?i)train(?:ing)? (?:has )?(?:completed|complete|finished|done|ended)|finished training|done training|"
+    r"`?Trainer\.fit`? stopped|train_runtime|job (?:completed|finished)|early stopping|exiting program|all done"
+)
+
+
+@dataclass(slots=True)
+class Loose:
+    """A training loss on a line without a step."""
+
+    order: int
+    loss: float
+    record: Record
+
+
+@dataclass(slots=True)
+class Context:
+    """What was last said on lines without a step, per file and rank."""
+
+    epoch: float | None = None
+    epochs: int | None = None
+
+
+@dataclass(slots=True)
+class Clock:
+    """Times as seconds, with the year or date that a prefix leaves out; grows over midnight and new year."""
+
+    now: datetime | None = None
+    last: float | None = None
+    added_s: float = 0.0
+    whole_seconds: bool = True
+
+    def seconds(self, time: datetime) -> float:
+        """Unix seconds (times without a zone count as UTC)."""
+        incomplete = time.year == NO_YEAR
+        if time.microsecond:
+            self.whole_seconds = False
+        if incomplete and self.now is not None and (time.month, time.day) != (1, 1):
+            time = self._dated(time)
+            incomplete = False
+        value = time.replace(tzinfo=time.tzinfo or UTC).timestamp() + (self.added_s if incomplete else 0.0)
+        if incomplete and self.last is not None and value < self.last - _DAY_S / 2:
+            step = _DAY_S if self.last - value < 2 * _DAY_S else 366 * _DAY_S
+            self.added_s += step
+            value += step
+        self.last = value
+        return value
+
+    def _dated(self, time: datetime) -> datetime:
+        assert self.now is not None
+        for year in (self.now.year, self.now.year - 1):
+            try:
+                dated = time.replace(year=year)
+            except ValueError:
+                continue
+            if dated.replace(tzinfo=UTC).timestamp() <= self.now.replace(tzinfo=UTC).timestamp() + _DAY_S:
+                return dated
+        return time
+
+
+@dataclass
+class Tracker:
+    """Everything read so far. Feed it with `line`; the series are in ``series`` afterwards."""
+
+    now: datetime | None = None
+    formats: tuple[LogFormat, ...] = field(default_factory=known_formats)
+    series: dict[tuple[int | None, str], Series] = field(default_factory=dict)
+    epochs_only: dict[int | None, Series] = field(default_factory=dict)
+    loose: dict[int | None, deque[Loose]] = field(default_factory=dict)
+    planned: dict[Role, dict[int, int]] = field(default_factory=dict)
+    formats_seen: dict[str, int] = field(default_factory=dict)
+    order: int = 0
+    last_time: float | None = None
+    finished_at: int = -1
+    whole_seconds: bool = True
+    _clock: Clock = field(default_factory=Clock)
+    _contexts: dict[int | None, Context] = field(default_factory=dict)
+    _columns: list[str] = field(default_factory=list)
+    _file: str = ""
+    _file_rank: int | None = None
+
+    def begin(self, file: str, rank: int | None) -> None:
+        """A new file begins; ``rank`` is the one its name gives."""
+        self._file, self._file_rank = file, rank
+        self._clock = Clock(self.now)
+        self._columns = []
+
+    def line(self, number: int, text: str) -> bool:
+        """Take one line; True when it said something about progress."""
+        self.order += 1
+        if self._columns or text.count(",") >= 2 or "\t" in text or text.count(";") >= 2:
+            row = self._row(text)
+            if row is not None:
+                self._enter(row, number, text)
+                return True
+        reading = read_line(text, self.formats)
+        if reading is None:
+            self._other(text)
+            return False
+        self._enter(reading, number, text)
+        return True
+
+    def _other(self, text: str) -> None:
+        """A line without progress still says what time it is, and perhaps that the job is done."""
+        if _FINISHED.search(text, 0, 300):
+            self.finished_at = self.order
+        time = strip_prefix(text[:200]).time if text[:1] else None
+        if time is not None:
+            self.last_time = self._clock.seconds(time)
+
+    def _row(self, text: str) -> Reading | None:
+        cells = [cell.strip().strip("\"'") for cell in _COLUMNS.split(text.strip())]
+        if len(cells) < 2:
+            return None
+        if self._columns and len(cells) == len(self._columns):
+            return read_row(dict(zip(self._columns, cells, strict=True)))
+        if all(_NAME.fullmatch(cell) and len(cell) < 60 for cell in cells):
+            probe = read_row(dict.fromkeys(cells, "1"))
+            if probe is not None:
+                self._columns = cells
+        return None
+
+    def _enter(self, reading: Reading, number: int, text: str) -> None:
+        rank = reading.rank if reading.rank is not None else self._file_rank
+        for role, priority, amount in reading.planned:
+            self.planned.setdefault(role, {}).setdefault(priority, amount)
+        time = self._clock.seconds(reading.time) if reading.time is not None else None
+        if time is not None:
+            self.last_time = time
+            self.whole_seconds = self.whole_seconds and self._clock.whole_seconds
+        if reading.format is not None and not reading.format.general:
+            self.formats_seen[reading.format.name] = self.formats_seen.get(reading.format.name, 0) + 1
+        if _FINISHED.search(text, 0, 300):
+            self.finished_at = self.order
+            if reading.step is None:
+                return
+        if reading.is_eval and reading.step is None:
+            return
+        record = Record(
+            self._file, number, text[:_MAX_TEXT], self.order, 0, reading.step, reading.total, reading.epoch,
+            reading.epochs, reading.loss, time, reading.elapsed, reading.pace, reading.eta,
+        )  # fmt: skip
+        context = self._contexts.setdefault(rank, Context())
+        if record.step is None:
+            self._without_step(reading, record, rank, context)
+            return
+        if record.epoch is None:
+            record.epoch, record.epochs = context.epoch, record.epochs or context.epochs
+        self._series(reading, rank).add(record)
+
+    def _without_step(self, reading: Reading, record: Record, rank: int | None, context: Context) -> None:
+        if reading.epoch is not None:
+            context.epoch = reading.epoch
+            context.epochs = reading.epochs or context.epochs
+            only = self.epochs_only.setdefault(rank, Series("epoch", rank))
+            only.format = only.format or reading.format
+            only.add(record)
+        if reading.loss is not None:
+            losses = self.loose.setdefault(rank, deque(maxlen=400))
+            losses.append(Loose(record.order, reading.loss, record))
+
+    def _series(self, reading: Reading, rank: int | None) -> Series:
+        key = (rank, f"{'eval ' if reading.is_eval else ''}{reading.label}")
+        found = self.series.get(key)
+        if found is None:
+            if len(self.series) >= _MAX_SERIES:
+                key = (None, "overflow")
+            found = self.series.setdefault(key, Series(reading.label, rank))
+            found.is_eval = reading.is_eval
+            found.is_other = reading.is_other
+        found.format = reading.format or found.format
+        return found
