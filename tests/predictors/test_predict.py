@@ -1,0 +1,176 @@
+"""Predictions: sane whatever comes in, and moved the right way by facts and history."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analyzers.history import MemoryHistoryStore
+from analyzers.types import Fact, JobRecord, JsonValue, SourceFacts, Submission
+from predictors import DurationEstimator, predict
+from predictors.types import Prediction
+
+EMPTY = MemoryHistoryStore()
+NOTHING = SourceFacts()
+
+
+def facts(**values: JsonValue) -> SourceFacts:
+    return SourceFacts({name: Fact(value, 0.9) for name, value in values.items()}, fingerprint="f")
+
+
+def past(count: int = 20, **more: object) -> MemoryHistoryStore:
+    base = {"submit_s": 0.0, "duration_s": 1000.0, "gpus": 1, "user": "ann", "outcome": "completed", **more}
+    return MemoryHistoryStore(JobRecord(job_id=str(i), **base) for i in range(count))  # type: ignore[arg-type]
+
+
+def check(prediction: Prediction, limit_s: float | None) -> None:
+    q = prediction.duration_s
+    assert 0 < q.p10 <= q.p50 <= q.p90 <= q.p99 < math.inf
+    assert limit_s is None or q.p99 <= limit_s
+    shares = dataclasses.astuple(prediction.outcome)
+    assert sum(shares) == pytest.approx(1) and min(shares) >= 0
+    for interval in (prediction.gpu_memory_mib, prediction.gpu_utilization, prediction.host_memory_mib):
+        assert 0 <= interval.low <= interval.value <= interval.high < math.inf
+    assert prediction.gpu_utilization.high <= 1
+    assert prediction.reasons and prediction.model_version
+
+
+values = st.none() | st.integers(-5, 10**12) | st.floats(allow_nan=True) | st.booleans() | st.text(max_size=8)
+NAMES = ("epochs", "max_steps", "global_batch_size", "batch_size_per_gpu", "num_gpus", "grad_accum", "seq_len")
+MORE = ("image_size", "model_params_approx", "model", "dataset", "precision", "optimizer", "parallelism", "task")
+history = st.lists(
+    st.builds(
+        JobRecord,
+        job_id=st.uuids().map(str),
+        submit_s=st.floats(-1e6, 1e9),
+        duration_s=st.none() | st.floats(0, 1e9),
+        gpus=st.integers(0, 1024),
+        user=st.sampled_from([None, "ann", "bob"]),
+        requested_s=st.none() | st.floats(0, 1e7),
+        outcome=st.sampled_from([None, "completed", "failed", "cancelled", "timeout"]),
+        peak_gpu_memory_mib=st.none() | st.floats(0, 1e6),
+        mean_gpu_utilization=st.none() | st.floats(0, 1),
+        peak_host_memory_mib=st.none() | st.floats(0, 1e7),
+    ),
+    max_size=15,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    known=st.dictionaries(st.sampled_from(NAMES + MORE), values, max_size=8),
+    records=history,
+    gpus=st.none() | st.integers(1, 4096),
+    limit_s=st.none() | st.floats(1, 1e7),
+    gpu_type=st.none() | st.text(max_size=6) | st.sampled_from(["A100", "nvidia_h100-80gb", "T4"]),
+)
+def test_whatever_comes_in_quantiles_rise_and_probabilities_sum_to_1(
+    known: dict[str, JsonValue],
+    records: list[JobRecord],
+    gpus: int | None,
+    limit_s: float | None,
+    gpu_type: str | None,
+) -> None:
+    submission = Submission("python x.py", user="ann", gpus=gpus, limit_s=limit_s, gpu_type=gpu_type)
+    check(predict(submission, facts(**known), MemoryHistoryStore(records)), limit_s)
+
+
+def test_without_anything_the_interval_is_wide_and_says_why() -> None:
+    prediction = predict(Submission("python x.py"), NOTHING, EMPTY)
+    assert prediction.duration_s.p90 / prediction.duration_s.p10 > 50
+    assert prediction.similar_jobs == ()
+    assert "no similar job" in prediction.reasons[0]
+    assert "published" in " ".join(prediction.reasons)
+
+
+def test_many_equal_jobs_decide_and_the_interval_closes() -> None:
+    asked = Submission("", user="ann", gpus=1)
+    few, many = (predict(asked, NOTHING, past(n)).duration_s for n in (1, 40))
+    assert many.p50 == pytest.approx(1000, rel=0.1)
+    assert many.p90 / many.p10 < 3 < few.p90 / few.p10
+
+
+def test_a_stranger_is_shrunk_towards_the_prior() -> None:
+    mine = predict(Submission("", user="ann", gpus=1), NOTHING, past(5, duration_s=100_000.0)).duration_s
+    strange = predict(Submission("", user="new", gpus=64), NOTHING, past(5, duration_s=100_000.0)).duration_s
+    cold = predict(Submission("", user="new", gpus=64), NOTHING, EMPTY).duration_s
+    assert mine.p50 > 50_000
+    assert strange.p50 == pytest.approx(cold.p50, rel=0.5)
+
+
+def test_more_work_takes_longer_and_a_faster_gpu_less() -> None:
+    known = {"epochs": 10, "dataset": "ImageNet", "model": "resnet50", "model_params_approx": 25_600_000}
+
+    def median(gpu_type: str = "V100", gpus: int = 1, **more: JsonValue) -> float:
+        asked = Submission("python x.py", gpus=gpus, gpu_type=gpu_type)
+        return predict(asked, facts(**{**known, **more}), EMPTY).duration_s.p50
+
+    assert median(epochs=90) > 5 * median()
+    assert median(precision="amp-fp16") < median()
+    assert median(gpu_type="H100") < median()
+    assert median(gpus=8) < median()
+    assert 1_800 < median(precision="amp-fp16") < 100_000  # ten epochs of ImageNet on one V100: hours, not days
+
+
+def test_the_request_of_the_limit_bounds_every_quantile() -> None:
+    asked = Submission("", user="ann", gpus=1, limit_s=500)
+    prediction = predict(asked, NOTHING, past(20, duration_s=5_000.0))
+    assert prediction.duration_s.p99 == 500
+    assert "cut at the limit" in " ".join(prediction.reasons)
+
+
+def test_outcomes_follow_what_similar_jobs_did() -> None:
+    asked = Submission("", user="ann", gpus=1)
+    failing = predict(asked, NOTHING, past(30, outcome="failed")).outcome
+    passing = predict(asked, NOTHING, past(30)).outcome
+    assert failing.failed > 0.8 > 0.1 > passing.failed
+    cold = predict(asked, NOTHING, EMPTY).outcome
+    assert (cold.completed, cold.failed, cold.cancelled, cold.timeout) == pytest.approx((0.693, 0.172, 0.135, 0))
+
+
+def test_a_job_ended_at_its_limit_counts_as_timeout() -> None:
+    asked = Submission("", user="ann", gpus=1, limit_s=1000)
+    outcome = predict(asked, NOTHING, past(30, outcome="cancelled", requested_s=1000.0)).outcome
+    assert outcome.timeout > 0.7
+
+
+def test_memory_grows_with_the_model_and_shrinks_with_sharding() -> None:
+    def memory(**more: JsonValue) -> float:
+        known: dict[str, JsonValue] = {"model": "gpt", "model_params_approx": 1e9, "optimizer": "adamw"} | more
+        return predict(Submission("", gpus=8), facts(**known), EMPTY).gpu_memory_mib.value
+
+    assert memory() > 16e9 / 2**20
+    assert memory(model_params_approx=3e9) > 2 * memory()
+    assert memory(parallelism="zero3", batch_size_per_gpu=1) < 0.5 * memory(batch_size_per_gpu=1)
+    assert memory(batch_size_per_gpu=64, precision="bf16") > memory(batch_size_per_gpu=1, precision="bf16")
+    assert memory(activation_checkpointing=True, batch_size_per_gpu=64) < memory(batch_size_per_gpu=64)
+    assert memory(workload_type="inference") < 0.5 * memory()
+
+
+def test_observed_peaks_correct_the_arithmetic() -> None:
+    asked = Submission("", user="ann", gpus=1)
+    seen = predict(asked, NOTHING, past(30, peak_gpu_memory_mib=11_000.0, mean_gpu_utilization=0.9)).gpu_memory_mib
+    cold = predict(asked, NOTHING, EMPTY).gpu_memory_mib
+    assert seen.value == pytest.approx(11_000, rel=0.05)
+    assert seen.high / seen.low < cold.high / cold.low
+
+
+def test_a_job_that_does_not_fit_is_said_so() -> None:
+    known = facts(model="llama", model_params_approx="70B", optimizer="adamw")
+    prediction = predict(Submission("", gpus=1, gpu_type="A100"), known, EMPTY)
+    assert "may not fit" in " ".join(prediction.reasons)
+    assert prediction.gpu_memory_mib.high <= 40 * 1024
+
+
+def test_only_jobs_ended_by_the_time_of_asking_count() -> None:
+    asked = Submission("", user="ann", gpus=1, submit_s=500.0)
+    assert predict(asked, NOTHING, past(20, submit_s=0.0, duration_s=501.0)) == predict(asked, NOTHING, EMPTY)
+
+
+def test_the_estimator_agrees_with_the_whole() -> None:
+    asked, store = Submission("", user="ann", gpus=1), past(10)
+    assert DurationEstimator().fit(store).predict(asked, NOTHING) == predict(asked, NOTHING, store).duration_s
