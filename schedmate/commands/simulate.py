@@ -48,8 +48,8 @@ def simulate(
         list[str] | None,
         typer.Option(
             "--column",
-            help="Where the trace has something, for example gpus=num_gpu, submit=created, time_unit=ms, delimiter=tab. "
-            "Repeat for more.",
+            help="Where a CSV has something, for example gpus=num_gpu, submit=created, time_unit=ms or delimiter=tab; "
+            "repeat for more.",
             metavar="WHAT=COLUMN",
         ),
     ] = None,
@@ -57,18 +57,19 @@ def simulate(
 ) -> None:
     """Replay a trace of jobs on a cluster and compare policies.
 
+    fifo and sjf have a strict head; easy gives the blocked head a reservation and backfills; kant orders by hints.
+
     Example: schedmate simulate jobs.csv --nodes 72 --policy fifo,sjf,easy
     """
     from schedmate.simulator import policy_named, simulate
 
     spec = _cluster(nodes, gpus_per_node, cluster)
     names = _policies(policy)
-    for name in names:
-        policy_named(name)
+    needing = [policy_named(name).name for name in names if policy_named(name).needs_estimates]
     if estimates not in _ESTIMATES:
         raise UserError(f"--estimates {estimates}: not known", f"give one of {', '.join(_ESTIMATES)}")
     jobs, notes = _read(trace, format_, _options(column or []))
-    warnings = _trace_warnings(trace, notes, jobs, estimates)
+    warnings = _trace_warnings(trace, notes, jobs, estimates, needing)
     summaries: dict[str, dict[str, Any]] = {}
     with progress("replaying", len(jobs) * len(names)) as advance:
         for name in names:
@@ -135,16 +136,18 @@ def _knowledge(name: str) -> Estimates:
     return Predicted(OnlineDurationPredictor())
 
 
-def _trace_warnings(path: Path, notes: TraceNotes, jobs: Sequence[JobRecord], estimates: str) -> list[str]:
+def _trace_warnings(
+    path: Path, notes: TraceNotes, jobs: Sequence[JobRecord], estimates: str, needing: Sequence[str]
+) -> list[str]:
     warnings = [f"{count} rows of {path} left out: {reason}" for reason, count in notes.skipped.items()]
-    if estimates == "requested":
-        without = sum(1 for job in jobs if job.requested_s is None)
-        if without == len(jobs):
-            raise UserError(f"{path}: has no requested times", "use --estimates perfect or predicted")
-        if without:
-            warnings.append(
-                f"{without} of {len(jobs)} jobs have no requested time: nothing is assumed of their runtime"
-            )
+    without = sum(1 for job in jobs if job.requested_s is None) if estimates == "requested" else 0
+    if without == len(jobs) and needing:
+        raise UserError(
+            f"{path}: has no requested times, which {' and '.join(needing)} need",
+            "use --estimates perfect or predicted",
+        )
+    if without:
+        warnings.append(f"{without} of {len(jobs)} jobs have no requested time: nothing is assumed of their runtime")
     return warnings
 
 

@@ -7,7 +7,7 @@
 >>> c = scheduler.submit(Job("c", gpus=4, submit_s=0, estimate_s=80))
 >>> scheduler.cycle(now=0) == [a, c]
 True
->>> scheduler.decision(b, now=0).reserved_start_s
+>>> scheduler.decision(b, now=0).expected_start_s
 100
 """
 

@@ -1,4 +1,4 @@
-"""Running jobs by the time at which they are expected to end."""
+"""Running jobs by the time at which they are expected, or bound, to end."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class OrderedEntries:
 class SizeClass(OrderedEntries):
     """The waiting jobs of one lane and one size: for them "does it fit" has one answer.
 
-    ``shortest_s`` is at most the smallest bound of the live entries.
+    ``shortest_s`` is at most the smallest runtime within which one of the live entries is taken to end.
     """
 
     __slots__ = ("shortest_s",)
@@ -104,7 +104,7 @@ class PendingQueue:
             self.lanes.append(lane)
         return lane
 
-    def add(self, lane: Lane, entry: Entry, gpus: int, bound_s: float) -> None:
+    def add(self, lane: Lane, entry: Entry, gpus: int, within_s: float) -> None:
         """Queue a live entry."""
         lane.order.add(entry)
         if lane.by_size is not None:
@@ -112,8 +112,8 @@ class PendingQueue:
             if sized is None:
                 sized = lane.by_size[gpus] = SizeClass(self._live)
             sized.add(entry)
-            if bound_s < sized.shortest_s:
-                sized.shortest_s = bound_s
+            if within_s < sized.shortest_s:
+                sized.shortest_s = within_s
 
     def trim(self) -> None:
         """Give back the memory of what left; called now and then."""

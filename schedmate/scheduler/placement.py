@@ -54,7 +54,9 @@ def why_not(pool: PoolSpec, index: FreeIndex, gpus: int) -> str:
         return f"needs {gpus} GPUs, {index.free_gpus} of pool {pool.name} are free"
     largest = index.levels.bit_length() - 1
     if gpus <= pool.gpus_per_node:
-        return f"needs {gpus} GPUs on one node; {index.free_gpus} of pool {pool.name} are free, at most {largest} on a node"
+        return (
+            f"needs {gpus} GPUs on one node; pool {pool.name} has {index.free_gpus} free, at most {largest} on a node"
+        )
     whole, rest = divmod(gpus, pool.gpus_per_node)
     needs = f"{whole} whole free nodes" + (f" and {rest} GPUs on another" if rest else "")
     return (

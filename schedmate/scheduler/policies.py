@@ -1,7 +1,7 @@
-"""Policies as data: an order of the queue, what is assumed about runtimes, how many heads get a reservation.
+"""Policies as data: an order of the queue, what is assumed about runtimes, and when a blocked head gets a reservation.
 
-An order has one signature, ``(job, cluster_gpus) -> key``, computed once at submission; smaller goes first, ties go by
-submission. An assumption has one signature, ``job -> (seconds, firm)``; seconds are infinite when nothing is known.
+An order is a function ``(job, cluster_gpus) -> seconds``, computed once at submission; smaller goes first, ties go by
+submission. An assumption is a function ``job -> Assumed``.
 """
 
 from __future__ import annotations
@@ -9,25 +9,47 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from schedmate.scheduler.types import Job
 
+#: Runtime assumed of a running job about which nothing is known; doubled whenever the job outlives it.
+UNKNOWN_RUNTIME_S = 3600.0
+
+#: How much later than itself a job of any size may see others submitted and still let them pass.
+LONGEST_GRACE_S = 12 * 3600.0
+
+#: A job of this share of the cluster's GPU time gets half of that grace: ten minutes of the whole cluster.
+HALF_GRACE_S = 600.0
+
+
+class Assumed(NamedTuple):
+    """Seconds of runtime. ``ends_s``: plans expect it to have ended after this. ``within_s``: it is taken to end within
+    this when it asks to pass a job with an expected start. ``limit_s``: it is ended at this, whatever it does. Infinite
+    where unknown (``ends_s`` never is)."""
+
+    ends_s: float
+    within_s: float
+    limit_s: float
+
+
 Order = Callable[[Job, int], float]
-Assumption = Callable[[Job], tuple[float, bool]]
+Assumption = Callable[[Job], Assumed]
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """``reservations`` blocked heads per pool get one, and later jobs are backfilled beside them; 0 is a strict head.
-
-    ``needs_estimates``: the policy has no meaning for jobs without ``estimate_s``.
-    """
+    """``reserve_from`` says from when on a blocked head of the queue gets a reservation, beside which later jobs are
+    backfilled; None for a strict head, behind which nothing starts. ``guarantees``: a second reservation is made
+    from hard limits alone wherever they suffice, and it binds as well. ``needs_estimates``: it has no meaning for
+    jobs without ``estimate_s``."""
 
     name: str
     title: str
     order: Order
     assume: Assumption
-    reservations: int = 0
+    reserve_from: Order | None = None
+    guarantees: bool = False
     needs_estimates: bool = False
 
 
@@ -41,9 +63,34 @@ def by_estimate(job: Job, cluster_gpus: int) -> float:
     return math.inf if job.estimate_s is None else job.estimate_s
 
 
-def stated(job: Job) -> tuple[float, bool]:
+def at_once(job: Job, cluster_gpus: int) -> float:
+    """The head is reserved for as soon as it is blocked."""
+    return -math.inf
+
+
+def by_due_time(job: Job, cluster_gpus: int) -> float:
+    """When a job is due: submission plus a grace that grows with the GPU time it is expected to take.
+
+    Small jobs are due soon and go first; a large one lets others pass for a bounded time, `LONGEST_GRACE_S`, and no
+    longer. A hint, however wrong or hostile, can not move a job by more than that.
+    """
+    area_s = expected(job).ends_s * job.gpus / cluster_gpus
+    return job.submit_s + LONGEST_GRACE_S * area_s / (area_s + HALF_GRACE_S)
+
+
+def stated(job: Job) -> Assumed:
     """The estimate is taken at its word, as EASY does."""
-    return (math.inf if job.estimate_s is None else job.estimate_s), False
+    if job.estimate_s is None:
+        return Assumed(UNKNOWN_RUNTIME_S, math.inf, math.inf)
+    return Assumed(job.estimate_s, job.estimate_s, math.inf)
+
+
+def expected(job: Job) -> Assumed:
+    """Hints for what is expected, hard limits for what is guaranteed; a hint never exceeds the limit."""
+    limit_s = math.inf if job.limit_s is None else job.limit_s
+    if job.hints is not None:
+        return Assumed(min(job.hints.expected_s, limit_s), min(job.hints.high_s, limit_s), limit_s)
+    return Assumed(UNKNOWN_RUNTIME_S if job.limit_s is None else limit_s, limit_s, limit_s)
 
 
 POLICIES: Mapping[str, Policy] = {
@@ -55,11 +102,19 @@ POLICIES: Mapping[str, Policy] = {
         ),
         Policy(
             "easy",
-            "first in, first out; the blocked head gets a reservation, later jobs are backfilled",
+            "first in, first out; the blocked head gets a reservation, later jobs are backfilled beside it",
             by_submission,
             stated,
-            reservations=1,
+            reserve_from=at_once,
             needs_estimates=True,
+        ),
+        Policy(
+            "kant",
+            "jobs due soonest first, by hints; others pass a blocked job until it is due, then it gets a reservation",
+            by_due_time,
+            expected,
+            reserve_from=by_due_time,
+            guarantees=True,
         ),
     )
 }

@@ -15,10 +15,7 @@ from schedmate.scheduler.placement import why_not
 from schedmate.scheduler.policies import Policy
 from schedmate.scheduler.state import JobTable, State
 from schedmate.scheduler.transaction import Transaction
-from schedmate.scheduler.types import ClusterSpec, Decision, Job, Placement
-
-#: What a reservation assumes of a job about whose runtime nothing is known; it doubles whenever the job outlives it.
-UNKNOWN_RUNTIME_S = 3600.0
+from schedmate.scheduler.types import ClusterSpec, Decision, Job, Placement, Reservation
 
 
 class Unschedulable(ValueError):  # noqa: N818
@@ -34,9 +31,14 @@ class Scheduler:
 
     def __init__(self, spec: ClusterSpec, policy: Policy) -> None:
         table = JobTable()
-        plans = policy.reservations > 0
+        plans = policy.reserve_from is not None
         self.state = State(
-            policy, Cluster(spec), table, PendingQueue(table.live, sized=plans), ExpectedEnds() if plans else None
+            policy,
+            Cluster(spec),
+            table,
+            PendingQueue(table.live, sized=plans),
+            ends=ExpectedEnds() if plans else None,
+            limits=ExpectedEnds() if policy.guarantees else None,
         )
         self.transaction = Transaction(self.state)
         self._actions: tuple[Action, ...] = (allocate, reserve, backfill) if plans else (allocate,)
@@ -51,17 +53,12 @@ class Scheduler:
         slot = table.slot()
         entry = (policy.order(job, state.cluster.spec.gpus), self._sequence, slot)
         self._sequence += 1
-        bound_s, firm = policy.assume(job)
         table.jobs[slot] = job
         table.gpus[slot] = job.gpus
         table.lanes[slot] = lane
-        table.entries[slot] = entry
-        table.live[slot] = entry
-        table.bound_s[slot] = bound_s
-        table.assumed_s[slot] = bound_s if bound_s != math.inf else UNKNOWN_RUNTIME_S
-        table.firm[slot] = firm
+        table.assumed[slot] = policy.assume(job)
         table.pools[slot] = -1
-        state.queue.add(lane, entry, job.gpus, bound_s)
+        state.enqueue(slot, entry)
         state.fresh.append(slot)
         return slot
 
@@ -99,16 +96,19 @@ class Scheduler:
         if shares is not None:
             pool = state.cluster.spec.pools[table.pools[slot]].name
             return Decision(job.job_id, "started", table.starts_s[slot], table.reasons[slot], Placement(pool, shares))
-        reservation = next((r for r in state.reservations.values() if r.slot == slot), None)
-        if reservation is not None:
-            pool_spec = state.cluster.spec.pools[reservation.pool]
-            certainty = "guaranteed" if reservation.firm else "expected"
-            reason = why_not(pool_spec, state.cluster.pools[reservation.pool], job.gpus)
-            return Decision(
-                job.job_id, "reserved", now, f"{reason}; start {certainty} by {reservation.start_s:.0f} s",
-                Placement(pool_spec.name, reservation.shares), reservation.start_s,
-            )  # fmt: skip
+        plans = next((plans for plans in state.reservations.values() if plans[0].slot == slot), ())
+        if plans:
+            return self._reserved(job, plans, now)
         return Decision(job.job_id, "waiting", now, self._why_waiting(slot, job))
+
+    def _reserved(self, job: Job, plans: tuple[Reservation, ...], now: float) -> Decision:
+        cluster, first = self.state.cluster, plans[0]
+        pool = cluster.spec.pools[first.pool]
+        words = [why_not(pool, cluster.pools[first.pool], job.gpus)]
+        words += [f"start {'guaranteed' if p.guaranteed else 'expected'} by {p.start_s:.0f} s" for p in plans]
+        starts = {plan.guaranteed: plan.start_s for plan in plans}
+        where = Placement(pool.name, first.shares)
+        return Decision(job.job_id, "reserved", now, "; ".join(words), where, starts.get(False), starts.get(True))
 
     def _why_waiting(self, slot: int, job: Job) -> str:
         state = self.state

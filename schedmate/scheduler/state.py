@@ -12,20 +12,17 @@ from schedmate.scheduler.cluster import Cluster
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.pending import Entry, Lane, PendingQueue
 from schedmate.scheduler.placement import PlacementRule, pack
-from schedmate.scheduler.policies import Policy
+from schedmate.scheduler.policies import Assumed, Policy
 from schedmate.scheduler.types import Job, Reservation, Shares
+
+_NOTHING_ASSUMED = Assumed(0.0, 0.0, 0.0)
 
 
 class JobTable:
-    """Jobs by slot. A slot waits while ``live`` holds its queue entry and runs while ``shares`` is not None.
-
-    ``bound_s`` is the time within which the policy takes the job to end once it runs (infinite if nothing says so);
-    ``assumed_s`` what reservations assume of it when it starts; ``firm`` whether that is a hard limit.
-    """
+    """Jobs by slot. A slot waits while ``live`` holds its queue entry and runs while ``shares`` is not None."""
 
     __slots__ = (
-        "assumed_s", "bound_s", "entries", "firm", "free", "gpus", "jobs", "lanes", "live", "pools", "reasons",
-        "shares", "starts_s",
+        "assumed", "entries", "free", "gpus", "jobs", "lanes", "live", "pools", "reasons", "shares", "starts_s",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -34,9 +31,7 @@ class JobTable:
         self.lanes: list[Lane | None] = []
         self.entries: list[Entry] = []
         self.live: list[Entry | None] = []
-        self.bound_s: list[float] = []
-        self.assumed_s: list[float] = []
-        self.firm: list[bool] = []
+        self.assumed: list[Assumed] = []
         self.starts_s: list[float] = []
         self.pools: list[int] = []
         self.shares: list[Shares | None] = []
@@ -53,9 +48,7 @@ class JobTable:
         self.lanes.append(None)
         self.entries.append((0.0, 0, slot))
         self.live.append(None)
-        self.bound_s.append(0.0)
-        self.assumed_s.append(0.0)
-        self.firm.append(False)
+        self.assumed.append(_NOTHING_ASSUMED)
         self.starts_s.append(0.0)
         self.pools.append(-1)
         self.shares.append(None)
@@ -71,11 +64,12 @@ class JobTable:
 class State:
     """What the actions of a cycle share.
 
-    ``blocked`` are the heads that could not start in this cycle, in order, and ``reserved_for`` those for which
-    ``reservations`` (by pool number) were made; ``stale`` says that a job ended or overran against what they assume.
-    ``fresh`` are the slots submitted since the last cycle; ``gained`` says that something happened since then that may
-    let an older waiting job start. ``ends`` is None for policies that plan nothing. The lists and dictionaries are
-    replaced, never changed in place, so that a transaction can put them back.
+    ``ends`` are the running jobs by expected end and ``limits`` by hard limit; None for policies that plan nothing with
+    them. ``blocked`` are the heads that could not start in this cycle, in order, and ``reserved_for`` those for which
+    ``reservations`` (by pool number; all of them bind) were made; ``stale`` says that a job ended or overran
+    against what they assume. ``fresh`` are the slots submitted since the last cycle; ``gained`` says that something
+    happened since then that may let an older waiting job start. The lists and dictionaries are replaced, never changed
+    in place, so that a transaction can put them back.
     """
 
     policy: Policy
@@ -83,10 +77,20 @@ class State:
     table: JobTable
     queue: PendingQueue
     ends: ExpectedEnds | None
+    limits: ExpectedEnds | None
     place: PlacementRule = pack
-    reservations: dict[int, Reservation] = field(default_factory=dict)
+    reservations: dict[int, tuple[Reservation, ...]] = field(default_factory=dict)
     reserved_for: list[int] = field(default_factory=list)
     blocked: list[int] = field(default_factory=list)
     fresh: list[int] = field(default_factory=list)
     stale: bool = False
     gained: bool = False
+
+    def enqueue(self, slot: int, entry: Entry) -> None:
+        """Let the job in ``slot`` wait, at the place that ``entry`` gives it."""
+        table = self.table
+        lane = table.lanes[slot]
+        if lane is None:
+            raise ValueError(f"slot {slot} has no lane")
+        table.entries[slot] = table.live[slot] = entry
+        self.queue.add(lane, entry, table.gpus[slot], table.assumed[slot].within_s)

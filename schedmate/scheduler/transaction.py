@@ -6,6 +6,11 @@ one transaction object per scheduler; opening it costs nothing that grows with t
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import Any
+
+from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.state import State
 from schedmate.scheduler.types import Shares
 
@@ -17,7 +22,7 @@ class Transaction:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._log: list[tuple[str, int, Shares, float]] = []
+        self._log: list[tuple[str, int, Any, float]] = []
         self._saved: tuple[object, ...] = ()
         self.started: list[int] = []
         self.is_open = False
@@ -45,7 +50,9 @@ class Transaction:
         table.starts_s[slot] = now
         table.reasons[slot] = reason
         if state.ends is not None:
-            state.ends.add(slot, now + table.assumed_s[slot])
+            state.ends.add(slot, now + table.assumed[slot].ends_s)
+        if state.limits is not None:
+            state.limits.add(slot, now + table.assumed[slot].limit_s)
         self.started.append(slot)
         self._log.append(("start", slot, shares, 0.0))
 
@@ -61,6 +68,8 @@ class Transaction:
             end_s = state.ends.remove(slot)
             if end_s != now:
                 state.stale = True
+        if state.limits is not None:
+            state.limits.remove(slot)
         cluster.pools[table.pools[slot]].give(shares)
         cluster.allocated_gpus -= table.gpus[slot]
         table.shares[slot] = None
@@ -74,6 +83,13 @@ class Transaction:
             raise ValueError("this policy keeps no expected ends")
         self._log.append(("move", slot, (), ends.remove(slot)))
         ends.add(slot, end_s)
+
+    def promote(self, slot: int) -> None:
+        """Move the waiting job in ``slot`` before all that were not promoted."""
+        state = self._state
+        old = state.table.entries[slot]
+        self._log.append(("promote", slot, old, 0.0))
+        state.enqueue(slot, (-math.inf, old[1], slot))
 
     def commit(self) -> list[int]:
         """Keep everything; returns the slots that were started."""
@@ -89,18 +105,8 @@ class Transaction:
     def discard(self) -> None:
         """Undo everything."""
         state = self._state
-        for kind, slot, shares, end_s in reversed(self._log):
-            if kind == "start":
-                self._undo_start(slot, shares)
-            elif kind == "stop":
-                state.cluster.pools[state.table.pools[slot]].take(shares)
-                state.cluster.allocated_gpus += state.table.gpus[slot]
-                state.table.shares[slot] = shares
-                if state.ends is not None:
-                    state.ends.add(slot, end_s)
-            elif state.ends is not None:
-                state.ends.remove(slot)
-                state.ends.add(slot, end_s)
+        for kind, slot, what, end_s in reversed(self._log):
+            _UNDO[kind](state, slot, what, end_s)
         (
             state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained,
         ) = self._saved  # type: ignore[assignment]  # fmt: skip
@@ -108,17 +114,45 @@ class Transaction:
         self.started = []
         self.is_open = False
 
-    def _undo_start(self, slot: int, shares: Shares) -> None:
-        state = self._state
-        table = state.table
-        if state.ends is not None:
-            state.ends.remove(slot)
-        state.cluster.pools[table.pools[slot]].give(shares)
-        state.cluster.allocated_gpus -= table.gpus[slot]
-        table.shares[slot] = None
-        table.pools[slot] = -1
-        table.reasons[slot] = ""
-        entry, lane = table.entries[slot], table.lanes[slot]
-        table.live[slot] = entry
-        if lane is not None:
-            state.queue.add(lane, entry, table.gpus[slot], table.bound_s[slot])
+
+def _undo_start(state: State, slot: int, shares: Shares, end_s: float) -> None:
+    table = state.table
+    if state.ends is not None:
+        state.ends.remove(slot)
+    if state.limits is not None:
+        state.limits.remove(slot)
+    state.cluster.pools[table.pools[slot]].give(shares)
+    state.cluster.allocated_gpus -= table.gpus[slot]
+    table.shares[slot] = None
+    table.pools[slot] = -1
+    table.reasons[slot] = ""
+    state.enqueue(slot, table.entries[slot])
+
+
+def _undo_stop(state: State, slot: int, shares: Shares, end_s: float) -> None:
+    table = state.table
+    state.cluster.pools[table.pools[slot]].take(shares)
+    state.cluster.allocated_gpus += table.gpus[slot]
+    table.shares[slot] = shares
+    if state.ends is not None:
+        state.ends.add(slot, end_s)
+    if state.limits is not None:
+        state.limits.add(slot, table.starts_s[slot] + table.assumed[slot].limit_s)
+
+
+def _undo_move(state: State, slot: int, _: object, end_s: float) -> None:
+    if state.ends is not None:
+        state.ends.remove(slot)
+        state.ends.add(slot, end_s)
+
+
+def _undo_promote(state: State, slot: int, entry: Entry, _: float) -> None:
+    state.enqueue(slot, entry)
+
+
+_UNDO: dict[str, Callable[[State, int, Any, float], None]] = {
+    "start": _undo_start,
+    "stop": _undo_stop,
+    "move": _undo_move,
+    "promote": _undo_promote,
+}

@@ -119,8 +119,8 @@ class Reservation:
     """A start planned for the blocked job in ``slot``: when (the shadow time) and on which GPUs of pool ``pool``.
 
     ``spare`` gives, for each reserved node, the GPUs that the plan leaves unused there at the shadow time.
-    ``firm`` says that every job that has to end first ends by a hard limit: then the start is *guaranteed*, else it is
-    *expected* and may move when a job runs longer than assumed.
+    ``guaranteed``: the plan rests on hard limits alone, and only jobs whose hard limit keeps it may pass. Otherwise the
+    start is *expected* and moves when a job outlives what was assumed of it.
     """
 
     slot: int
@@ -128,7 +128,7 @@ class Reservation:
     start_s: float
     shares: Shares
     spare: Mapping[int, int]
-    firm: bool
+    guaranteed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,4 +140,5 @@ class Decision:
     at_s: float
     reason: str
     placement: Placement | None = None
-    reserved_start_s: float | None = None
+    expected_start_s: float | None = None
+    guaranteed_start_s: float | None = None

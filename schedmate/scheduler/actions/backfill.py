@@ -1,26 +1,31 @@
 """Start later jobs that delay no reserved start.
 
-A waiting job may start now when it fits and either ends, by its bound, no later than the shadow time of the
-reservation on that pool, or has a placement beside the reservation: one that leaves every reserved GPU free at the
-shadow time. Jobs are taken in the order of the queue until none qualifies. Capacity only shrinks on the way, so this
-is the same as one walk through the queue; jobs of one size share the verdict "does it fit".
+A waiting job may start now when it fits and, for every reservation on that pool, either ends no later than its shadow
+time or has a placement beside it: one that leaves every reserved GPU free at the shadow time. Against an expected
+start counts the job's own estimate, against a guaranteed one its hard limit. Jobs are taken in the order of the queue
+until none qualifies. Capacity only shrinks on the way, so this is the same as one walk through the queue; jobs
+of one size share the verdict "does it fit".
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 from schedmate.scheduler.free_index import RestrictedView
 from schedmate.scheduler.pending import Entry, SizeClass
+from schedmate.scheduler.policies import Assumed
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction
-from schedmate.scheduler.types import Shares
+from schedmate.scheduler.types import Reservation, Shares
 
 IN_TIME = "backfilled: it ends before the reserved start"
 BESIDE = "backfilled: it takes nothing that the reservation needs"
-NOTHING_RESERVED = "backfilled: nothing is reserved on that pool"
+NOTHING_RESERVED = "passed a blocked job that is not due yet, or does not want that pool"
 
-Found = tuple[Entry, int, Shares, str]
+#: An entry of the queue, the pool, the GPUs, and the reservations (one bit each) beside which it runs on.
+Found = tuple[Entry, int, Shares, int]
 
 
 def backfill(state: State, tx: Transaction, now: float) -> None:
@@ -30,102 +35,126 @@ def backfill(state: State, tx: Transaction, now: float) -> None:
         state.fresh = []
     if not state.blocked:
         state.gained = False
-        return
-    if not state.gained:
+    elif state.gained:
+        while _start(state, tx, now, _first(state, now)):
+            pass
+        state.gained = False
+    elif fresh:
         live = state.table.live
         for entry in sorted(entry for slot in fresh if (entry := live[slot]) is not None):
             _start(state, tx, now, _one(state, now, entry))
-        return
-    while _start(state, tx, now, _first(state, now)):
-        pass
-    state.gained = False
 
 
 def _start(state: State, tx: Transaction, now: float, found: Found | None) -> bool:
     if found is None:
         return False
-    entry, pool, shares, reason = found
-    slot = entry[2]
-    tx.start(slot, pool, shares, now, reason)
-    reservation = state.reservations.get(pool)
-    if reason is BESIDE and reservation is not None:
-        used = {node: gpus for node, gpus in shares if node in reservation.spare}
-        if used:
-            spare = {node: left - used.get(node, 0) for node, left in reservation.spare.items()}
-            state.reservations = {**state.reservations, pool: replace(reservation, spare=spare)}
+    entry, pool, shares, beside = found
+    reservations = state.reservations.get(pool, ())
+    reason = BESIDE if beside else IN_TIME if reservations else NOTHING_RESERVED
+    tx.start(entry[2], pool, shares, now, reason)
+    if beside:
+        kept = tuple(_less(r, shares) if beside >> i & 1 else r for i, r in enumerate(reservations))
+        state.reservations = {**state.reservations, pool: kept}
     return True
+
+
+def _less(reservation: Reservation, shares: Shares) -> Reservation:
+    """The reservation with what a job beside it takes on reserved nodes no longer to spare."""
+    used = {node: gpus for node, gpus in shares if node in reservation.spare}
+    if not used:
+        return reservation
+    return replace(reservation, spare={n: spare - used.get(n, 0) for n, spare in reservation.spare.items()})
+
+
+class _Verdicts:
+    """Placements of one size on one pool, for each set of reservations (bits) beside which the job would run on."""
+
+    __slots__ = ("_by_set", "_gpus", "_pool", "_state", "_views")
+
+    def __init__(self, state: State, pool: int, gpus: int, views: dict[tuple[int, int], RestrictedView]) -> None:
+        self._state, self._pool, self._gpus, self._views = state, pool, gpus, views
+        self._by_set: dict[int, Shares | None] = {0: state.place(state.cluster.pools[pool], gpus)}
+
+    @property
+    def fits(self) -> bool:
+        """Whether the size fits at all, reservations aside."""
+        return self._by_set[0] is not None
+
+    def __call__(self, late: int) -> Shares | None:
+        if late not in self._by_set:
+            self._by_set[late] = self._state.place(self._view(late), self._gpus)
+        return self._by_set[late]
+
+    def _view(self, late: int) -> RestrictedView:
+        key = (self._pool, late)
+        if key not in self._views:
+            caps: dict[int, int] = {}
+            for i, reservation in enumerate(self._state.reservations[self._pool]):
+                if late >> i & 1:
+                    for node, spare in reservation.spare.items():
+                        caps[node] = min(caps.get(node, spare), spare)
+            self._views[key] = RestrictedView(self._state.cluster.pools[self._pool], caps)
+        return self._views[key]
+
+
+def _late(reservations: tuple[Reservation, ...], assumed: Assumed, now: float) -> int:
+    """One bit for each reservation that the job would run beyond."""
+    late, bit = 0, 1
+    for reservation in reservations:
+        bound_s = assumed.limit_s if reservation.guaranteed else assumed.within_s
+        if now + bound_s > reservation.start_s:
+            late |= bit
+        bit <<= 1
+    return late
 
 
 def _first(state: State, now: float) -> Found | None:
     """The first job in the queue's order that may start now."""
     best: Found | None = None
-    views: dict[int, RestrictedView] = {}
+    views: dict[tuple[int, int], RestrictedView] = {}
     for lane in state.queue.lanes:
         for gpus, sized in (lane.by_size or {}).items():
+            if sized.first() is None:
+                continue
             for pool in lane.pools:
-                shares = state.place(state.cluster.pools[pool], gpus)
-                if shares is None:
-                    continue
-                found = _in_class(state, now, sized, gpus, pool, shares, views)
+                verdict = _Verdicts(state, pool, gpus, views)
+                found = _in_class(state, now, sized, pool, verdict) if verdict.fits else None
                 if found is not None and (best is None or found[0] < best[0]):
                     best = found
     return best
 
 
-def _in_class(
-    state: State,
-    now: float,
-    sized: SizeClass,
-    gpus: int,
-    pool: int,
-    shares: Shares,
-    views: dict[int, RestrictedView],
-) -> Found | None:
+def _in_class(state: State, now: float, sized: SizeClass, pool: int, verdict: _Verdicts) -> Found | None:
+    """The first job of one size that may start now on the pool."""
     first = sized.first()
-    if first is None:
-        return None
-    reservation = state.reservations.get(pool)
-    if reservation is None:
-        return first, pool, shares, NOTHING_RESERVED
-    shadow_s = reservation.start_s
-    bound_s = state.table.bound_s
-    if now + bound_s[first[2]] <= shadow_s:
-        return first, pool, shares, IN_TIME
-    view = views.get(pool)
-    if view is None:
-        view = views[pool] = RestrictedView(state.cluster.pools[pool], reservation.spare)
-    beside = state.place(view, gpus)
-    if beside is not None:
-        return first, pool, beside, BESIDE
-    if now + sized.shortest_s > shadow_s:
-        return None
-    shortest = float("inf")
-    for entry in sized.alive():
-        bound = bound_s[entry[2]]
-        if now + bound <= shadow_s:
-            return entry, pool, shares, IN_TIME
-        if bound < shortest:
-            shortest = bound
-    sized.shortest_s = shortest
-    return None
+    found = _among(state, now, (first,) if first is not None else (), pool, verdict)
+    reservations = state.reservations.get(pool, ())
+    if found is not None or not reservations or now + sized.shortest_s > max(r.start_s for r in reservations):
+        return found
+    waiting = sized.alive()
+    found = _among(state, now, waiting, pool, verdict)
+    if found is None:
+        assumed = state.table.assumed
+        sized.shortest_s = min((assumed[entry[2]].within_s for entry in waiting), default=math.inf)
+    return found
 
 
 def _one(state: State, now: float, entry: Entry) -> Found | None:
-    """Whether this job may start now."""
-    slot = entry[2]
-    table = state.table
-    gpus, lane = table.gpus[slot], table.lanes[slot]
+    """Whether this one job may start now."""
+    lane, gpus = state.table.lanes[entry[2]], state.table.gpus[entry[2]]
     for pool in lane.pools if lane is not None else ():
-        index = state.cluster.pools[pool]
-        shares = state.place(index, gpus)
-        if shares is None:
-            continue
-        reservation = state.reservations.get(pool)
-        if reservation is None:
-            return entry, pool, shares, NOTHING_RESERVED
-        if now + table.bound_s[slot] <= reservation.start_s:
-            return entry, pool, shares, IN_TIME
-        beside = state.place(RestrictedView(index, reservation.spare), gpus)
-        if beside is not None:
-            return entry, pool, beside, BESIDE
+        verdict = _Verdicts(state, pool, gpus, {})
+        found = _among(state, now, (entry,), pool, verdict) if verdict.fits else None
+        if found is not None:
+            return found
+    return None
+
+
+def _among(state: State, now: float, entries: Iterable[Entry], pool: int, verdict: _Verdicts) -> Found | None:
+    reservations, assumed = state.reservations.get(pool, ()), state.table.assumed
+    for entry in entries:
+        late = _late(reservations, assumed[entry[2]], now)
+        shares = verdict(late)
+        if shares is not None:
+            return entry, pool, shares, late
     return None

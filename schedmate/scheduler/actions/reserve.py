@@ -1,12 +1,15 @@
 """Give the blocked heads a start time and concrete GPUs.
 
-The plan looks ahead along the expected ends of the running jobs and asks, at each, whether the gang has a real
-placement by then. It stays as it is while the same heads are blocked and every job ends when that was assumed:
-what was backfilled meanwhile took nothing from it. A job that outlives its assumed end is assumed to run for twice as
-long in all (at least `SHORTEST_EXTENSION_S`), again and again, so that a wrong estimate costs few new plans.
+The plan looks ahead along the ends of the running jobs and asks, at each, whether the gang has a real placement by
+then: along the expected ends for the *expected* start, along the hard limits alone for the *guaranteed* start. It
+stays as it is while the same heads are blocked and every job ends when that was assumed: what was backfilled
+meanwhile took nothing from it. A job that outlives its expected end is expected to run for twice as long in all (at
+least `SHORTEST_EXTENSION_S` more), again and again, so that a wrong estimate costs few new plans.
 """
 
 from __future__ import annotations
+
+import math
 
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.state import State
@@ -17,55 +20,81 @@ SHORTEST_EXTENSION_S = 60.0
 
 
 def reserve(state: State, tx: Transaction, now: float) -> None:
-    """Keeps ``state.reservations`` in step with ``state.blocked``: at most one per pool, for the first in order."""
-    ends = state.ends
-    if ends is None:
+    """Keeps ``state.reservations`` in step with ``state.blocked``: on each pool for the first blocked head only.
+
+    A head that has got a reservation keeps it until it starts: it goes to the front of the queue for good.
+    """
+    due = _due(state, now) if state.blocked else []
+    if not due:
+        if state.reserved_for:
+            state.reservations, state.reserved_for, state.gained = {}, [], True
         return
-    if not state.blocked:
-        if state.reservations:
-            state.reservations, state.reserved_for = {}, []
+    if state.ends is not None and state.ends.next_s() <= now:
+        _extend(state, state.ends, tx, now)
+    if not state.stale and due == state.reserved_for:
         return
-    if ends.next_s() <= now:
-        _extend(state, ends, tx, now)
-    if not state.stale and state.blocked == state.reserved_for:
-        return
-    reservations: dict[int, Reservation] = {}
-    for slot in state.blocked:
+    reservations: dict[int, tuple[Reservation, ...]] = {}
+    for slot in due:
         lane = state.table.lanes[slot]
-        options = [
-            earliest_start(state, ends, slot, pool, now)
-            for pool in (lane.pools if lane is not None else ())
-            if pool not in reservations
-        ]
-        if options:
-            best = min(options, key=lambda option: option.start_s)
-            reservations[best.pool] = best
+        plans = [_plan(state, slot, pool, now) for pool in (lane.pools if lane else ()) if pool not in reservations]
+        if any(plans):
+            best = min((plan for plan in plans if plan), key=lambda plan: plan[0].start_s)
+            reservations[best[0].pool] = best
+            if slot not in state.reserved_for:
+                tx.promote(slot)
     state.reservations = reservations
-    state.reserved_for = state.blocked
+    state.reserved_for = due
     state.stale = False
     state.gained = True
 
 
-def earliest_start(state: State, ends: ExpectedEnds, slot: int, pool: int, now: float) -> Reservation:
-    """The first time from ``now`` at which the gang in ``slot`` has a placement on ``pool``, all running jobs ending
-    as expected and nothing else starting."""
+def earliest_start(
+    state: State, ends: ExpectedEnds, slot: int, pool: int, now: float, guaranteed: bool
+) -> Reservation | None:
+    """The first time from ``now`` at which the gang in ``slot`` has a placement on ``pool``, every running job ending
+    as ``ends`` says and nothing else starting. None if that takes a job of which no end is known."""
     table = state.table
     gpus = table.gpus[slot]
     ahead = state.cluster.pools[pool].copy()
-    order, firm, at_s, i = ends.order, True, now, 0
+    order = ends.order
+    at_s, i = now, 0
     while True:
         shares = state.place(ahead, gpus) if ahead.free_gpus >= gpus else None
         if shares is not None:
             spare = {node: ahead.free[node] - taken for node, taken in shares}
-            return Reservation(slot, pool, at_s, shares, spare, firm)
-        at_s = order[i][0]
-        while i < len(order) and order[i][0] == at_s:
+            return Reservation(slot, pool, at_s, shares, spare, guaranteed)
+        if i == len(order) or order[i][0] == math.inf:
+            return None
+        end_s = order[i][0]
+        at_s = max(end_s, now)
+        while i < len(order) and order[i][0] == end_s:
             ending = order[i][1]
             released = table.shares[ending]
-            if released is not None and table.pools[ending] == pool:
+            # One that has outlived this end without ending says nothing about when it will.
+            if released is not None and table.pools[ending] == pool and not table.starts_s[ending] < now >= end_s:
                 ahead.give(released)
-                firm = firm and table.firm[ending]
             i += 1
+
+
+def _due(state: State, now: float) -> list[int]:
+    """The blocked heads that are to have a reservation, in order."""
+    reserve_from, cluster_gpus = state.policy.reserve_from, state.cluster.spec.gpus
+    due = []
+    for slot in state.blocked:
+        job = state.table.jobs[slot]
+        if slot in state.reserved_for or (job and reserve_from and reserve_from(job, cluster_gpus) <= now):
+            due.append(slot)
+    return due
+
+
+def _plan(state: State, slot: int, pool: int, now: float) -> tuple[Reservation, ...]:
+    """The expected start and, where hard limits suffice, the guaranteed one."""
+    plans = (
+        earliest_start(state, ends, slot, pool, now, guaranteed)
+        for ends, guaranteed in ((state.ends, False), (state.limits, True))
+        if ends is not None
+    )
+    return tuple(plan for plan in plans if plan is not None)
 
 
 def _extend(state: State, ends: ExpectedEnds, tx: Transaction, now: float) -> None:
@@ -81,5 +110,4 @@ def _extend(state: State, ends: ExpectedEnds, tx: Transaction, now: float) -> No
         while starts_s[slot] + total_s <= now:
             total_s *= 2
         tx.move_end(slot, starts_s[slot] + total_s)
-        state.table.firm[slot] = False
         state.stale = True
