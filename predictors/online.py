@@ -31,6 +31,12 @@ _USER_RESIDUALS = 40
 _DEFAULT_S = 700.0  # between the published medians, see predictors.prior
 _DEFAULT_SPREAD = 2.0
 _LEVELS = (0.1, 0.5, 0.9, 0.99)
+#: Share of jobs that may fall out of the interval on either side; how fast its width follows what happens, how far it
+#: may go (a factor of e^2 either way), and the least width that there is to follow with.
+_OUTSIDE = 0.1
+_WIDTH_STEP = 0.02
+_WIDTH_REACH = 2.0
+_LEAST_WIDTH = 0.05
 
 _EXPERTS = ("last two", "same request", "same name", "same request, last", "share of the request", "alike", "everyone")
 
@@ -68,6 +74,8 @@ class OnlineDurationPredictor:
         self._everyone = _Scores()
         self._residuals: deque[float] = deque(maxlen=_RESIDUALS)
         self._guesses: dict[str, tuple[list[float | None], float]] = {}
+        self._claims: dict[str, tuple[float, float]] = {}
+        self._below, self._above = 0.0, 0.0  # logarithms of the widths' factors
 
     def predict(self, record: JobRecord) -> float:
         """The median of the runtime in seconds, at most the requested time; ``record.duration_s`` is not read."""
@@ -78,11 +86,21 @@ class OnlineDurationPredictor:
         return _cut(math.exp(middle), record.requested_s)
 
     def quantiles(self, record: JobRecord) -> Quantiles:
-        """Quantiles from the mistakes made lately, this user's own first. ``record.duration_s`` is not read."""
+        """Quantiles from the mistakes made lately, this user's own first. ``record.duration_s`` is not read.
+
+        Where too many jobs fell out of the interval lately it grows until the share is right, and shrinks where too
+        few did (after Gibbs and Candes, "Adaptive Conformal Inference", NeurIPS 2021).
+        """
         middle = self._combined(record, self._ask(record))
-        user = self._users.get(_who(record))
-        spread = _residual_quantiles(user.residuals if user else deque(), self._residuals)
-        return Quantiles(*(_cut(math.exp(middle + r), record.requested_s) for r in spread))
+        user = self._users.get(_who(record)) if record.user is not None else None
+        r10, r50, r90, r99 = _residual_quantiles(user.residuals if user else deque(), self._residuals)
+        low = middle + r50 - (r50 - r10 + _LEAST_WIDTH) * math.exp(self._below)
+        widened = math.exp(self._above)
+        high = middle + r50 + (r90 - r50 + _LEAST_WIDTH) * widened
+        highest = middle + r50 + (r99 - r50 + _LEAST_WIDTH) * widened
+        if len(self._claims) < _KEPT_GUESSES:
+            self._claims[record.job_id] = (low, high)
+        return Quantiles(*(_cut(math.exp(q), record.requested_s) for q in (low, middle + r50, high, highest)))
 
     def observe(self, record: JobRecord) -> None:
         """Learn from a job that has ended; one without a duration is ignored."""
@@ -90,6 +108,7 @@ class OnlineDurationPredictor:
             return
         truth = math.log(max(1.0, record.duration_s))
         user = self._users.setdefault(_who(record), _User())
+        self._adapt(self._claims.pop(record.job_id, None), truth)
         asked = self._guesses.pop(record.job_id, None)
         if asked is not None:
             guesses, middle = asked
@@ -100,6 +119,13 @@ class OnlineDurationPredictor:
         user.jobs.append((truth, record))
         for key in _request_keys(record):
             self._by_request.setdefault(key, deque(maxlen=_RECENT)).append(truth)
+
+    def _adapt(self, claim: tuple[float, float] | None, truth: float) -> None:
+        if claim is None:
+            return
+        below = self._below + _WIDTH_STEP * ((truth < claim[0]) - _OUTSIDE)
+        above = self._above + _WIDTH_STEP * ((truth > claim[1]) - _OUTSIDE)
+        self._below, self._above = (min(_WIDTH_REACH, max(-_WIDTH_REACH, width)) for width in (below, above))
 
     def _ask(self, record: JobRecord) -> list[float | None]:
         """Each expert's guess on the log scale; None where it has nothing to go by."""
