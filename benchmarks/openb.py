@@ -63,7 +63,7 @@ def read_pods(file: Path) -> list[Pod]:
                 memory_mib=int(row["memory_mib"]),
                 num_gpu=int(row["num_gpu"]),
                 gpu_milli=int(row["gpu_milli"]),
-                models=tuple(name for name in row["gpu_spec"].split("|") if name),
+                models=tuple(name for name in (row.get("gpu_spec") or "").split("|") if name),
             )
             for row in csv.DictReader(lines)
         ]

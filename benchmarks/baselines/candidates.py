@@ -25,11 +25,14 @@ DEVICE_STEP_MILLI = 10
 MAX_CPU_MILLI = 128_000
 MAX_GPU_MILLI = 8_000
 
-HAZARD = 0.01
+HAZARD = 0.005
 """Chance, per arriving pod, that nothing arrives any more: pods rarer than this are not waited for."""
 
 PULL = 0.2 / 8
 """Milli of expected waste that a free milli-GPU on the node weighs: enough to fill opened nodes before free ones."""
+
+SCARCITY = 0.5
+"""Milli of expected waste per milli-GPU on a model wanted by the target workload as much as there is of it."""
 
 
 def stranding_table(typical: TypicalPods, accepted: Floats, hazard: float = HAZARD) -> Floats:
@@ -91,16 +94,43 @@ def waste(typical: TypicalPods, node_weight: float = 1.0, device_weight: float =
     return measure
 
 
+def pressure(typical: TypicalPods, model_gpus: Floats) -> Floats:
+    """How wanted each model is: 1 when the demand that must or may use it, spread evenly, equals what there is of it.
+
+    The workload's demand is scaled to the cluster's size and each request's is spread over all GPUs it accepts, so requests
+    that accept everything press on all models alike and constrained ones only where they must go.
+    """
+    demand = typical.frequency * typical.num_gpu * typical.levels[typical.level]
+    demand = demand / demand.sum() * model_gpus.sum()
+    accepts = typical.accepts.astype(float)
+    reachable = np.maximum(accepts @ model_gpus, 1e-9)
+    pressed: Floats = (accepts * (demand / reachable)[:, None]).sum(axis=0)
+    return pressed
+
+
+def scarcity(typical: TypicalPods, weight: float = SCARCITY) -> Callable[[ClusterArrays, Pod], Floats]:
+    """A surcharge that keeps pods that may go anywhere off the models that others must have."""
+
+    def surcharge(cluster: ClusterArrays, pod: Pod) -> Floats:
+        gpus = cluster.gpu_cap.sum(axis=1) / WHOLE_GPU_MILLI
+        model_gpus = np.bincount(cluster.model, weights=gpus, minlength=len(cluster.model_names))
+        cost: Floats = weight * pod.total_gpu_milli * pressure(typical, model_gpus)[cluster.model]
+        return cost
+
+    return surcharge
+
+
 def expected_waste(
     history: Iterable[Pod],
     model_names: tuple[str, ...],
     node_weight: float = 1.0,
     device_weight: float = 1.0,
     pull: float = PULL,
+    scarcity_weight: float = SCARCITY,
 ) -> Policy:
-    """Put each pod where the expected waste grows least, leaning towards nodes already in use."""
+    """Put each pod where the expected waste grows least, leaning to nodes in use and away from models that others need."""
     typical = TypicalPods.of((pod for pod in history if pod.num_gpu), model_names, share=0.99)
-    return Descent(waste(typical, node_weight, device_weight), pull=pull)
+    return Descent(waste(typical, node_weight, device_weight), pull=pull, surcharge=scarcity(typical, scarcity_weight))
 
 
 @dataclass

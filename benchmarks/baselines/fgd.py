@@ -87,9 +87,13 @@ def fragmentation(typical: TypicalPods) -> Measure:
 
 @dataclass
 class _Column:
-    """What one kind of pod would cost on each node, valid up to `seen` entries of the cluster's list of changes."""
+    """What one kind of pod would cost on each node, valid up to `seen` entries of the cluster's list of changes.
+
+    `surcharge` is the part that does not depend on what is free.
+    """
 
     cost: Floats
+    surcharge: Floats | float
     device: Ints
     seen: int
 
@@ -99,18 +103,22 @@ class Descent:
     """Puts a pod where `measure` grows least; on a device of its own choice when the pod shares one.
 
     `rank` turns growth into what is compared (rounding it, say). `pull` (milli per milli) makes a node that much dearer for
-    every free milli-GPU it has: a best-fit leaning. Ties go to the lowest index. Growth is kept per kind of pod and
+    every free milli-GPU it has: a best-fit leaning. `surcharge` is what a kind of pod costs on each node whatever
+    is free there. Ties go to the lowest index. Growth is kept per kind of pod and
     recomputed only for nodes that changed.
     """
 
     measure: Measure
     rank: Callable[[Floats], Floats] = field(default=lambda growth: growth)
     pull: float = 0.0
+    surcharge: Callable[[ClusterArrays, Pod], Floats | float] = field(default=lambda cluster, pod: 0.0)
     columns: dict[Pod, _Column] = field(default_factory=dict)
 
     def __call__(self, cluster: ClusterArrays, pod: Pod) -> Placement | None:
         column = self._column(cluster, pod)
-        cost = column.cost + self.pull * cluster.gpu_free.sum(axis=1) if self.pull else column.cost
+        cost = column.cost + column.surcharge
+        if self.pull:
+            cost += self.pull * cluster.gpu_free.sum(axis=1)
         node = int(cost.argmin())
         if cost[node] == np.inf:
             return None
@@ -122,7 +130,8 @@ class Descent:
         column = self.columns.get(pod)
         if column is None:
             nodes = np.arange(len(cluster.cpu_free))
-            column = _Column(np.empty(len(nodes)), np.zeros(len(nodes), dtype=np.int64), len(cluster.changed))
+            devices = np.zeros(len(nodes), dtype=np.int64)
+            column = _Column(np.empty(len(nodes)), self.surcharge(cluster, pod), devices, len(cluster.changed))
             self.columns[pod] = column
         else:
             nodes = np.unique(np.array(cluster.changed[column.seen :], dtype=np.int64))
