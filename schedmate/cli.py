@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
+from typer.exceptions import TyperException
 
 from prompts.errors import UserError
 from schedmate.commands import (
@@ -74,14 +74,11 @@ def run(argv: list[str] | None = None) -> None:
     try:
         code = command.main(args=words, prog_name="schedmate", standalone_mode=False)
         raise SystemExit(code if isinstance(code, int) else 0)
-    except click.exceptions.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         _complain("interrupted")
         raise SystemExit(130) from None
-    except KeyboardInterrupt:
-        _complain("interrupted")
-        raise SystemExit(130) from None
-    except click.ClickException as error:
-        error.show()
+    except TyperException as error:
+        _refuse(error)
         raise SystemExit(2) from None
     except BrokenPipeError:
         sys.stderr.close()
@@ -101,6 +98,15 @@ def run(argv: list[str] | None = None) -> None:
             raise
         _complain(f"internal error, please report it: {type(error).__name__}: {error}; pass --debug for the traceback")
         raise SystemExit(2) from None
+
+
+def _refuse(error: TyperException) -> None:
+    """A usage error on one line, with the command whose help says more; a group called alone shows its help."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error.format_message(), file=sys.stderr)  # noqa: T201
+        return
+    _complain(f"{error.format_message().rstrip('.')}; see `{context.command_path if context else 'schedmate'} --help`")
 
 
 def _complain(text: str) -> None:
