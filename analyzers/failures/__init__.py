@@ -1,4 +1,6 @@
-"""Finds root causes: `diagnose(path)` returns a `Diagnosis` that names the culprit and quotes its evidence.
+"""Why a job failed: category, rank, node, the line that tells it, what to do."""
 
-Signatures are data files; a root always beats an echo.
-"""
+from analyzers.failures.diagnosis import diagnose
+from analyzers.failures.signatures import FileSignatureStore, Signature, load_signatures
+
+__all__ = ["FileSignatureStore", "Signature", "diagnose", "load_signatures"]

@@ -1,0 +1,142 @@
+"""Puts aside what can not be the cause: other attempts, other nodes, other times, and errors that were survived."""
+
+from __future__ import annotations
+
+from analyzers.failures.events import Event, Scan, seconds_between
+from analyzers.failures.topology import Topology, same_node
+
+#: A kernel line this long before the job's first or after its last line has nothing to do with it.
+BEFORE_START_S = 900.0
+AFTER_END_S = 900.0
+
+
+def place_events(scan: Scan, topology: Topology) -> None:
+    """Fill in rank and node of each event as far as the layout tells them."""
+    for event in scan.events:
+        if event.node in topology.node_of_pod:
+            event.pod, event.node = event.node, topology.node_of_pod[event.node or ""]
+        elif event.node in topology.node_of_ip:
+            event.node = topology.node_of_ip[event.node or ""]
+        elif event.node is not None and event.node[:1].isdigit():
+            event.node, event.host_explicit = None, False
+        if event.node is None and event.pod:
+            event.node = topology.node_of_pod.get(event.pod)
+        if event.node is not None and event.node == event.pod:
+            event.node = None
+        if event.rank is None:
+            event.rank = _rank_of(event, topology)
+
+
+def _rank_of(event: Event, topology: Topology) -> int | None:
+    for rank in (
+        topology.rank_of_process(event.pid, event.node),
+        topology.rank_of_gpu(event.pci, event.node),
+        topology.rank_of_pod(event.pod),
+        topology.rank_of_device(event.node, event.device),
+    ):
+        if rank is not None:
+            return rank
+    return None
+
+
+def where(event: Event, topology: Topology) -> str | None:
+    """The node an event belongs to: its own, else its rank's."""
+    return event.node or topology.node(event.rank)
+
+
+def clear_attempts(scan: Scan) -> None:
+    """Only the last attempt counts, unless nothing at all happened in it."""
+    for file, last in scan.last_attempt.items():
+        here = [event for event in scan.events if event.file == file and event.signature.role != "informational"]
+        if not here:
+            continue
+        if not any(event.attempt == last for event in here):
+            latest = max(here, key=lambda e: e.line)
+            if any(
+                s.file == file and any(m and m.line > latest.line for m in (s.progress, s.success))
+                for s in scan.streams.values()
+            ):
+                latest_attempt = last
+            else:
+                latest_attempt = latest.attempt
+        else:
+            latest_attempt = last
+        for event in here:
+            if event.attempt != latest_attempt:
+                _dismiss(event, "it belongs to an earlier attempt; only the last one counts")
+
+
+def clear_folders(scan: Scan) -> None:
+    """Where attempts have folders of their own (attempt_0/, attempt_1/), only the highest counts."""
+    numbered = {file: last for file, last in scan.last_attempt.items() if "attempt" in file and "/" in file}
+    if not numbered:
+        return
+    latest = max(numbered.values())
+    for event in scan.events:
+        if event.file in numbered and numbered[event.file] < latest:
+            _dismiss(event, "it belongs to an earlier attempt; only the last one counts")
+
+
+def clear_foreign(scan: Scan, topology: Topology) -> None:
+    """Platform lines of other nodes, other pods and other times."""
+    placed = topology.ranks and topology.ranks <= set(topology.node_of_rank)
+    for event in scan.events:
+        if event.writer != "platform" or event.dismissed:
+            continue
+        if placed and event.node and not event.pod and not any(same_node(event.node, n) for n in topology.nodes):
+            _dismiss(event, f"{event.node} is not a node of this job")
+            continue
+        if event.pod and not _own_pod(event.pod, scan, topology):
+            _dismiss(event, f"pod {event.pod} is not part of this job")
+            continue
+        early = seconds_between(event.time, scan.first_time)
+        late = seconds_between(scan.last_time, event.time)
+        if early is not None and early > BEFORE_START_S:
+            _dismiss(event, "it is from before the job started")
+        elif late is not None and late > AFTER_END_S:
+            _dismiss(event, "it is from after the job had ended")
+
+
+def _own_pod(pod: str, scan: Scan, topology: Topology) -> bool:
+    """Pods of one job share what stands before the role (``x-worker-0``, ``x-master-0``)."""
+    families: dict[str, int] = {}
+    for name in {*scan.pods, *topology.node_of_pod}:
+        parts = name.split("-")
+        for at, part in enumerate(parts):
+            if part in ("master", "worker", "launcher", "chief", "head", "ps"):
+                family = "-".join(parts[:at])
+                families[family] = families.get(family, 0) + 1
+    if not families:
+        return True
+    own = max(families, key=lambda family: families[family])
+    return pod.startswith(own + "-") or pod == own
+
+
+def clear_survived(scan: Scan) -> None:
+    """Errors that the program lived through: it went on making progress, or ended well, after them."""
+    per_file: dict[str, list[tuple[int, str]]] = {}
+    for stream in scan.streams.values():
+        for good in (stream.progress, stream.success):
+            if good is not None:
+                per_file.setdefault(stream.file, []).append((good.line, good.text))
+    for event in scan.events:
+        if event.dismissed or event.writer != "job" or event.signature.role == "informational":
+            continue
+        stream_ = scan.streams.get((event.file, event.rank)) or scan.streams.get((event.file, None))
+        if stream_ is not None:
+            steps = stream_.progress_count - event.progress_before
+            needed = 1 if event.rank is not None or event.handled else 2
+            went_on = stream_.progress if steps >= needed and stream_.rank == event.rank else None
+            went_on = went_on or (stream_.success if stream_.success and stream_.success.line > event.line else None)
+            if went_on is not None and went_on.line > event.line:
+                _dismiss(event, f"the program went on after it (line {went_on.line})")
+                continue
+        if not event.fatal:
+            later = [line for line, _ in per_file.get(event.file, []) if line > event.line]
+            if later and (event.handled or event.mild or event.rank is None):
+                _dismiss(event, f"the program went on after it (line {max(later)})")
+
+
+def _dismiss(event: Event, why: str) -> None:
+    if not event.dismissed:
+        event.dismissed = why

@@ -1,0 +1,128 @@
+"""Which rank and which node. Nobody is named without a reason, and no node on the job's own word alone."""
+
+from __future__ import annotations
+
+from analyzers.failures.accounting import JobRow
+from analyzers.failures.clearing import where
+from analyzers.failures.events import Event, Scan
+from analyzers.failures.topology import Topology, same_node
+
+_WHOLE_JOB_SHARE = 0.5
+_HOSTS_THAT_AGREE = 2
+
+
+def culprits(
+    cause: Event, scan: Scan, topology: Topology, elsewhere: list[JobRow]
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Ranks and nodes that the cause points at; empty where it is the whole job or not known."""
+    signature = cause.signature
+    if signature.scope == "job":
+        return (), ()
+    if signature.scope == "peer":
+        return (), _common_peer(cause, scan, topology)
+    if signature.scope == "lost-node":
+        named = [e.node for e in scan.events if e.signature.id == "slurm-node-down" and e.node and not e.dismissed]
+        return (), (named[0],) if named else ()
+    alike = _alike(cause, scan)
+    if signature.scope in ("node", "pod") and cause.writer != "job":
+        nodes = {event.node for event in alike if event.node and event.writer != "job"}
+        if len(nodes) > 1 and not signature.category == "infrastructure-hardware":
+            return (), ()
+        rank = cause.rank if cause.rank is not None else _victim_on(cause, scan, topology)
+        return _one(rank), _cleared(cause.node, cause, scan, elsewhere)
+    ranks = {event.rank for event in alike if event.rank is not None}
+    if len(ranks) > 1 and len(ranks) >= _WHOLE_JOB_SHARE * len(topology.ranks):
+        return (), ()
+    rank = cause.rank
+    node = where(cause, topology)
+    if signature.category.startswith("infrastructure") and not _trusted(cause, alike):
+        node = None
+    if signature.scope == "node" and rank is None:
+        rank = _victim_on(cause, scan, topology)
+    return _one(rank), _cleared(node, cause, scan, elsewhere)
+
+
+def _alike(cause: Event, scan: Scan) -> list[Event]:
+    """Events of the same kind in the attempt that counts, the cause among them."""
+    return [
+        event
+        for event in scan.events
+        if event.signature.category == cause.signature.category
+        and event.signature.subcategory == cause.signature.subcategory
+        and event.signature.role in ("root", "confirmation", "ambiguous")
+        and (not event.dismissed or event is cause)
+    ]
+
+
+def _trusted(cause: Event, alike: list[Event]) -> bool:
+    """A node is blamed for infrastructure on a platform's word, or when a launcher's prefix names the host."""
+    return cause.host_explicit or any(event.writer != "job" for event in alike)
+
+
+def _victim_on(cause: Event, scan: Scan, topology: Topology) -> int | None:
+    """The rank on the cause's node that felt it directly (its own error follows from the cause)."""
+    felt = [
+        event
+        for event in scan.events
+        if event.rank is not None
+        and event.writer == "job"
+        and not event.dismissed
+        and event.signature.role != "echo"
+        and event.signature.subcategory in (cause.signature.subcategory, *cause.signature.explains)
+        and event.signature.subcategory not in ("collective-timeout", "sigterm", "rendezvous", "nccl", "exit-code")
+        and cause.node is not None
+        and (node := where(event, topology)) is not None
+        and same_node(node, cause.node)
+    ]
+    ranks = {event.rank for event in felt}
+    return ranks.pop() if len(ranks) == 1 else None
+
+
+def _common_peer(cause: Event, scan: Scan, topology: Topology) -> tuple[str, ...]:
+    """The peer that at least two hosts name, if there is one that no one else outnumbers."""
+    named: dict[str, set[str]] = {}
+    for event in scan.events:
+        if event.peer and not event.dismissed and event.signature.id == cause.signature.id:
+            named.setdefault(event.peer, set()).add(where(event, topology) or event.file)
+    ranked = sorted(named.items(), key=lambda item: -len(item[1]))
+    if not ranked or len(ranked[0][1]) < _HOSTS_THAT_AGREE:
+        return ()
+    if len(ranked) > 1 and len(ranked[1][1]) == len(ranked[0][1]):
+        return ()
+    node = topology.node_of_ip.get(ranked[0][0])
+    return (node,) if node else ()
+
+
+def _cleared(node: str | None, cause: Event, scan: Scan, elsewhere: list[JobRow]) -> tuple[str, ...]:
+    """No node is named when the same failure also happened on others (earlier attempts, other runs of the job)."""
+    if node is None:
+        return ()
+    if cause.writer != "job" and cause.signature.role == "root":
+        return (node,)
+    if elsewhere:
+        return ()
+    for event in scan.events:
+        other = event.node
+        if event.dismissed.startswith("it belongs to an earlier attempt") and (
+            event.signature.id == cause.signature.id and other and not same_node(other, node)
+        ):
+            return ()
+    if recurs_on_other_node(cause, node, scan):
+        return ()
+    return (node,)
+
+
+def recurs_on_other_node(cause: Event, node: str | None, scan: Scan) -> bool:
+    """Whether an earlier attempt saw the same kind of failure on another node."""
+    return any(
+        event.dismissed.startswith("it belongs to an earlier attempt")
+        and event.signature.category == cause.signature.category
+        and event.signature.subcategory == cause.signature.subcategory
+        and event.node is not None
+        and (node is None or not same_node(event.node, node))
+        for event in scan.events
+    )
+
+
+def _one(rank: int | None) -> tuple[int, ...]:
+    return () if rank is None else (rank,)

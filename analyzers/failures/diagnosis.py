@@ -1,0 +1,235 @@
+"""`diagnose`: files in, one `Diagnosis` out. The order of the walk is written here, the work is done in the other files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+from analyzers.failures import wording
+from analyzers.failures.accounting import JobRow, fails_elsewhere, own_row, read_rows
+from analyzers.failures.clearing import clear_attempts, clear_folders, clear_foreign, clear_survived, place_events
+from analyzers.failures.culprit import culprits, recurs_on_other_node
+from analyzers.failures.events import Event, Scan
+from analyzers.failures.matcher import Matcher, combined
+from analyzers.failures.reasoner import DECIDES, STRONG, Finding, find_cause
+from analyzers.failures.scan import Scanner, patterns
+from analyzers.failures.signatures import FileSignatureStore, Signature, load_signatures
+from analyzers.failures.topology import Topology
+from analyzers.logs.companions import LogFile
+from analyzers.logs.intake import discover
+from analyzers.ports import SignatureStore
+from analyzers.types import Diagnosis, Echo, LogEvidence
+
+#: Building the automaton takes half a second; below this much input the plain way is done sooner.
+AUTOMATON_FROM_BYTES = 1_000_000
+MOST_ECHOES = 30
+MOST_EVIDENCE = 6
+
+_STATES: dict[str, tuple[str, str, str, bool, str]] = {
+    "TIMEOUT": ("time-limit", "resubmit_longer_limit", "The job reached its time limit", False, "scheduler-or-preemption"),
+    "DEADLINE": ("time-limit", "resubmit_longer_limit", "The job reached its deadline", False, "scheduler-or-preemption"),
+    "PREEMPTED": ("preemption", "requeue_from_checkpoint", "The job was preempted", True, "scheduler-or-preemption"),
+    "CANCELLED": ("user-cancel", "none", "The job was cancelled", False, "scheduler-or-preemption"),
+    "NODE_FAIL": ("node-lost", "cordon_node_and_restart", "The scheduler lost a node of the job", True,
+                  "infrastructure-hardware"),
+    "BOOT_FAIL": ("node-lost", "cordon_node_and_restart", "A node did not start", True, "infrastructure-hardware"),
+    "OUT_OF_MEMORY": ("host-oom", "raise_host_memory_or_reduce", "The job went over its memory", False,
+                      "resource-request"),
+}  # fmt: skip
+
+
+def diagnose(
+    path: Path,
+    *,
+    signatures: SignatureStore | None = None,
+    refine: Callable[[Diagnosis], Diagnosis] | None = None,
+) -> Diagnosis:
+    """Why the job whose log file, or folder of files, is at ``path`` failed.
+
+    ``signatures`` defaults to those that come with the program. ``refine`` may sharpen the static answer (a language
+    model does, where one is set up); whatever it raises is its own matter. Raises `UserError` when nothing can be read.
+    """
+    warnings: list[str] = []
+    files = discover(Path(path), warnings.append)
+    scan, topology = _scanner_for(files, signatures).read(files, warnings.append)
+    found = conclude(scan, topology, warnings)
+    return refine(found) if refine is not None else found
+
+
+def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
+    """The verdict from what was read; no file is touched."""
+    place_events(scan, topology)
+    rows = [row for file, lines in scan.accounting for row in read_rows(file, lines)]
+    own = own_row(rows, scan.job_ids, topology, scan.last_time)
+    elsewhere = fails_elsewhere(rows, own)
+    clear_attempts(scan)
+    clear_folders(scan)
+    clear_foreign(scan, topology)
+    clear_survived(scan)
+    if own is not None:
+        _take_state(own, scan)
+    finding = find_cause(scan, topology)
+    if finding.cause is not None and finding.cause.weight >= DECIDES:
+        return _verdict(finding, scan, topology, elsewhere, warnings)
+    if _healthy(scan, own, finding):
+        return _all_well(scan, own, warnings)
+    return _unknown(finding, scan, warnings)
+
+
+@lru_cache(maxsize=4)
+def _shipped(automaton: bool) -> Scanner:
+    return _build(load_signatures(FileSignatureStore()), automaton)
+
+
+def _build(signatures: tuple[Signature, ...], automaton: bool) -> Scanner:
+    looked_for = patterns(signatures)
+    return Scanner(signatures, Matcher(looked_for) if automaton else Matcher(looked_for, combined(tuple(looked_for))))
+
+
+def _scanner_for(files: list[LogFile], store: SignatureStore | None) -> Scanner:
+    automaton = sum(_size(file.path) for file in files) >= AUTOMATON_FROM_BYTES
+    return _shipped(automaton) if store is None else _build(load_signatures(store), automaton)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _take_state(own: JobRow, scan: Scan) -> None:
+    """The scheduler's last word on this job becomes an event of its own, or clears everything."""
+    if own.state == "COMPLETED":
+        for event in scan.events:
+            event.dismissed = event.dismissed or "the scheduler says that the job completed"
+        return
+    if own.state not in _STATES:
+        return
+    subcategory, action, says, retryable, category = _STATES[own.state]
+    signature = Signature(
+        id=f"state-{own.state.lower()}", pattern=r"\A\Z", role="root", category=category,  # type: ignore[arg-type]
+        subcategory=subcategory, action=action, retryable=retryable, says=says,  # type: ignore[arg-type]
+        scope="lost-node" if subcategory == "node-lost" else "job", origin="scheduler", priority=40, weight=0.9,
+        explains=frozenset({"peer-lost", "sigterm", "killed", "exit-code", "collective-timeout", subcategory}),
+    )  # fmt: skip
+    line = own.evidence
+    scan.events.append(Event(line.file, line.line, line.text, signature, "platform", time=own.end))
+
+
+def _verdict(
+    finding: Finding, scan: Scan, topology: Topology, elsewhere: list[JobRow], warnings: list[str]
+) -> Diagnosis:
+    cause = finding.cause
+    assert cause is not None
+    signature = cause.signature
+    ranks, nodes = culprits(cause, scan, topology, elsewhere)
+    ranks = ranks or (finding.suspects if signature.role == "symptom" else ())
+    recurs = bool(elsewhere) or recurs_on_other_node(cause, cause.node, scan)
+    notes = ["The same failure happened on other nodes, so the nodes are not to blame."] if recurs else []
+    echoes = _echoes(finding, scan)
+    evidence = _evidence(cause, finding)
+    return Diagnosis(
+        category=signature.category,
+        subcategory=signature.subcategory,
+        confidence=_confidence(finding, recurs),
+        culprit_ranks=ranks,
+        culprit_nodes=nodes,
+        evidence=evidence,
+        echoes=echoes,
+        retryable=signature.retryable,
+        action=signature.action,
+        summary=wording.summary(cause, ranks, nodes),
+        explanation=wording.explanation(cause, signature.action, len(finding.supporting), len(echoes), notes),
+        warnings=tuple(warnings),
+    )
+
+
+def _confidence(finding: Finding, recurs: bool) -> float:
+    cause = finding.cause
+    assert cause is not None
+    value = 0.97 * min(1.0, cause.weight)
+    if cause.weight >= STRONG and cause.writer == "job" and not cause.fatal:
+        value -= 0.04
+    if any(rival.signature.category != cause.signature.category for rival in finding.rivals):
+        value -= 0.12
+    if recurs and cause.signature.category == "user-code":
+        value = max(value, 0.9)
+    if cause.signature.role in ("symptom", "ambiguous") and finding.supporting:
+        value += 0.08
+    return round(max(0.05, min(0.98, value)), 2)
+
+
+def _evidence(cause: Event, finding: Finding) -> tuple[LogEvidence, ...]:
+    lines = [cause.evidence, *(event.evidence for event in finding.supporting)]
+    if cause.user_frame is not None:
+        lines.insert(1, cause.user_frame)
+    return tuple(dict.fromkeys(lines))[:MOST_EVIDENCE]
+
+
+def _echoes(finding: Finding, scan: Scan) -> tuple[Echo, ...]:
+    used = {id(event) for event in (finding.cause, *finding.supporting)}
+    left = [event for event in scan.events if id(event) not in used]
+    telling = sorted(left, key=lambda e: (e.signature.role == "informational", -e.signature.weight))
+    kept = sorted(telling[:MOST_ECHOES], key=lambda e: (e.file, e.line))
+    return tuple(Echo(e.file, e.line, e.text, wording.reason_for_echo(e)) for e in kept)
+
+
+def _healthy(scan: Scan, own: JobRow | None, finding: Finding) -> bool:
+    """Whether nothing is left that speaks of a failure."""
+    if own is not None:
+        return own.state in ("COMPLETED", "RUNNING")
+    bad = [e for e in scan.events if not e.dismissed and e.signature.role not in ("informational",)]
+    if not bad:
+        return True
+    ended_well = any(stream.success for stream in scan.streams.values())
+    return ended_well and all(e.signature.role == "echo" and e.signature.subcategory not in ("exit-code", "abort", "launcher-summary") for e in bad)  # fmt: skip
+
+
+def _all_well(scan: Scan, own: JobRow | None, warnings: list[str]) -> Diagnosis:
+    successes = [stream.success for stream in scan.streams.values() if stream.success]
+    progress = [stream.progress for stream in scan.streams.values() if stream.progress]
+    evidence = ([own.evidence] if own else []) + successes[:3]
+    if not evidence:
+        evidence = progress[-1:]
+    sure = 0.95 if own is not None and own.state == "COMPLETED" else 0.92 if successes else 0.75 if progress else 0.5
+    echoes = _echoes(Finding(None), scan)
+    survived = f" {len(echoes)} frightening line{'s' * (len(echoes) > 1)} did not end it." if echoes else ""
+    ended = "ended well" if successes or own is not None else "shows no failure"
+    return Diagnosis(
+        category="none",
+        subcategory="none",
+        confidence=sure,
+        evidence=tuple(evidence),
+        echoes=echoes,
+        retryable=None,
+        action="none",
+        summary=f"The job {ended}.",
+        explanation=f"The job {ended}.{survived} {wording.WHAT_TO_DO['none']}",
+        warnings=tuple(warnings),
+    )
+
+
+def _unknown(finding: Finding, scan: Scan, warnings: list[str]) -> Diagnosis:
+    left = [e for e in scan.events if not e.dismissed and e.signature.role != "informational"]
+    telling = sorted(left, key=lambda e: (-e.weight, e.file, e.line))[:3]
+    timed_out = any(e.signature.subcategory in ("collective-timeout", "cuda-hang") for e in left)
+    who = wording.subject(finding.suspects, ())
+    hint = f" The others waited for {who}; look there first." if who else ""
+    what = telling[0].signature.says if telling else "The job failed"
+    used = Finding(telling[0], telling[1:]) if telling else Finding(None)
+    return Diagnosis(
+        category="unknown",
+        subcategory="no-cause-found",
+        confidence=0.3 if who else 0.2,
+        culprit_ranks=finding.suspects,
+        evidence=tuple(e.evidence for e in telling),
+        echoes=_echoes(used, scan),
+        retryable=True if timed_out else None,
+        action="restart_same_nodes" if timed_out else "none",
+        summary=f"{what}, but no line says why.",
+        explanation=f"Only after-effects were found, no cause.{hint} Add the logs of all ranks, the nodes' kernel logs "
+        "and the scheduler's record to the folder and ask again.",
+        warnings=tuple(warnings),
+    )

@@ -1,0 +1,128 @@
+"""What the scan keeps of a log: the few lines that carry meaning, each with who printed it and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from analyzers.failures.signatures import Signature
+from analyzers.logs.companions import LogFile
+from analyzers.logs.prefix import NO_YEAR
+from analyzers.types import LogEvidence
+
+#: Who wrote a line: a platform's own file, a line in a platform's form inside a job's log, or the job itself.
+Writer = Literal["platform", "platform-form", "job"]
+
+
+@dataclass(slots=True, eq=False)
+class Event:
+    """One meaningful line. ``order`` counts lines within the file; ``attempt`` counts from 0 in its file.
+
+    ``dismissed`` is empty, or the reason why this line is no cause. ``fatal``: it ended a traceback or a process.
+    ``host_explicit``: the line itself names the node.
+    """
+
+    file: str
+    line: int
+    text: str
+    signature: Signature
+    writer: Writer
+    rank: int | None = None
+    node: str | None = None
+    pid: int | None = None
+    pci: str | None = None
+    peer: str | None = None
+    pod: str | None = None
+    device: int | None = None
+    time: datetime | None = None
+    attempt: int = 0
+    fatal: bool = False
+    host_explicit: bool = False
+    mild: bool = False
+    handled: bool = False
+    progress_before: int = 0
+    dismissed: str = ""
+    explained_by: Event | None = None
+    user_frame: LogEvidence | None = None
+
+    @property
+    def evidence(self) -> LogEvidence:
+        """The line as evidence."""
+        return LogEvidence(self.file, self.line, self.text)
+
+    @property
+    def weight(self) -> float:
+        """How far this line alone carries a verdict."""
+        return self.signature.weight * (0.75 if self.mild else 1.0)
+
+
+@dataclass(slots=True)
+class Stream:
+    """What one process (a rank, or a file without ranks) did, as far as the verdict needs it: the last line of
+    progress, of success and of an error being handled. Progress is counted from the first event of the file on."""
+
+    file: str
+    rank: int | None
+    progress_count: int = 0
+    progress: LogEvidence | None = None
+    success: LogEvidence | None = None
+    handled: LogEvidence | None = None
+
+
+@dataclass(slots=True)
+class Scan:
+    """Everything read from the files of one job."""
+
+    events: list[Event] = field(default_factory=list)
+    streams: dict[tuple[str, int | None], Stream] = field(default_factory=dict)
+    last_attempt: dict[str, int] = field(default_factory=dict)
+    job_ids: set[str] = field(default_factory=set)
+    pods: set[str] = field(default_factory=set)
+    first_time: datetime | None = None
+    last_time: datetime | None = None
+    accounting: list[tuple[LogFile, list[str]]] = field(default_factory=list)
+    lines: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+    def stream(self, file: str, rank: int | None) -> Stream:
+        """The stream of that rank in that file, made on first use."""
+        key = (file, rank)
+        if key not in self.streams:
+            self.streams[key] = Stream(file, rank)
+        return self.streams[key]
+
+    def saw_time(self, moment: datetime | None) -> None:
+        """Widen the job's window."""
+        if moment is None:
+            return
+        moment = moment.replace(tzinfo=None)
+        try:
+            if self.first_time is None or before(moment, self.first_time):
+                self.first_time = moment
+            if self.last_time is None or before(self.last_time, moment):
+                self.last_time = moment
+        except ValueError:
+            return
+
+
+def seconds_between(a: datetime | None, b: datetime | None) -> float | None:
+    """Seconds from ``a`` to ``b``, or None where they can not be compared (a year or date is missing on one side)."""
+    if a is None or b is None:
+        return None
+    a, b = a.replace(tzinfo=None), b.replace(tzinfo=None)
+    try:
+        if a.year != b.year and NO_YEAR in (a.year, b.year):
+            if a.year == NO_YEAR:
+                a = a.replace(year=b.year)
+            else:
+                b = b.replace(year=a.year)
+        return (b - a).total_seconds()
+    except ValueError:
+        return None
+
+
+def before(a: datetime, b: datetime) -> bool:
+    """Whether ``a`` is surely before ``b``."""
+    gap = seconds_between(a, b)
+    return gap is not None and gap > 0

@@ -1,0 +1,167 @@
+"""From events to one cause: roots beat echoes, the earlier beats the later, the platform beats the job's own word."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from analyzers.failures.clearing import where
+from analyzers.failures.events import Event, Scan, seconds_between
+from analyzers.failures.signatures import Signature
+from analyzers.failures.topology import Topology, same_node
+
+#: From this weight on a line decides by itself; below the lower bound the verdict is "unknown".
+STRONG = 0.75
+DECIDES = 0.4
+#: Clocks of nodes differ and platforms report late: within this many seconds two lines are simultaneous.
+SKEW_S = 5.0
+REPORT_DELAY_S = 180.0
+
+_WORK = re.compile(r"WorkNCCL\(SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+))?")
+_SUPPORTING = ("root", "confirmation", "ambiguous")
+
+DESYNC = Signature(
+    id="collective-outlier",
+    pattern=r"\A\Z",
+    role="root",
+    category="user-code",
+    subcategory="desync",
+    action="fix_code",
+    retryable=False,
+    says="One rank waited in another collective than all others, so its code took another path",
+    clue="the rank whose operation differs",
+    weight=0.85,
+    explains=frozenset({"collective-timeout", "python-exception", "runtime-error"}),
+)
+
+
+@dataclass(slots=True)
+class Finding:
+    """The cause that was chosen, what supports it, and who is meant."""
+
+    cause: Event | None
+    supporting: list[Event] = field(default_factory=list)
+    rivals: list[Event] = field(default_factory=list)
+    suspects: tuple[int, ...] = ()
+
+
+def find_cause(scan: Scan, topology: Topology) -> Finding:
+    """Choose the cause among the events that were not put aside; marks the others as explained."""
+    live = [event for event in scan.events if not event.dismissed and event.signature.role != "informational"]
+    suspects = _collectives(live, topology)
+    causes = [event for event in live if event.signature.role in _SUPPORTING and event.weight > 0]
+    for cause in causes:
+        for event in live:
+            if event is not cause and event.explained_by is None and _explains(cause, event, topology):
+                event.explained_by = cause
+    free = [event for event in causes if not _explained(event)]
+    if not free:
+        free = [event for event in live if event.signature.role == "symptom" and not _explained(event)]
+    if not free:
+        return Finding(None, suspects=suspects)
+    strong = [event for event in free if event.weight >= STRONG]
+    chosen = _first(strong) if strong else max(free, key=lambda e: (e.weight, -e.line))
+    return Finding(chosen, _supporting(chosen, live, topology), [e for e in strong if e is not chosen], suspects)
+
+
+def _explained(event: Event) -> bool:
+    """Explained by something that is not, in a circle, explained by this event."""
+    seen, at = {id(event)}, event.explained_by
+    while at is not None and id(at) not in seen:
+        seen.add(id(at))
+        at = at.explained_by
+    return event.explained_by is not None and at is None
+
+
+def _explains(cause: Event, event: Event, topology: Topology) -> bool:
+    if event.explained_by is cause or cause.explained_by is event:
+        return False
+    platform = cause.writer != "job"
+    if _later(cause, event, REPORT_DELAY_S if platform else SKEW_S):
+        return False
+    if event.signature.role in ("echo", "symptom") and event.signature.weight < STRONG:
+        return cause.weight >= STRONG or event.signature.subcategory in cause.signature.explains
+    if cause.signature.scope != "job" and not _together(cause, event, topology):
+        return False
+    same = event.signature.subcategory == cause.signature.subcategory
+    if same and platform and event.writer == "job":
+        return True
+    return event.signature.subcategory in cause.signature.explains
+
+
+def _later(a: Event, b: Event, slack_s: float) -> bool:
+    """Whether ``a`` is surely later than ``b`` by more than the slack."""
+    gap = seconds_between(b.time, a.time)
+    if gap is not None and abs(gap) > slack_s:
+        return gap > 0
+    if a.file == b.file:
+        return a.line > b.line and not (a.writer != "job" and slack_s >= REPORT_DELAY_S)
+    return False
+
+
+def _together(a: Event, b: Event, topology: Topology) -> bool:
+    mine, other = where(a, topology), where(b, topology)
+    return mine is None or other is None or same_node(mine, other)
+
+
+def _first(events: list[Event]) -> Event:
+    """The earliest; where the order is not known or too close, the more telling one."""
+    chosen = events[0]
+    for event in events[1:]:
+        if _precedes(event, chosen):
+            chosen = event
+    return chosen
+
+
+def _precedes(a: Event, b: Event) -> bool:
+    if a.file == b.file:
+        return a.line < b.line
+    gap = seconds_between(a.time, b.time)
+    if gap is not None and abs(gap) > SKEW_S:
+        return gap > 0
+    return _rank_of_evidence(a) > _rank_of_evidence(b)
+
+
+def _rank_of_evidence(event: Event) -> tuple[bool, bool, float]:
+    return (event.writer != "job", event.signature.priority > 20, event.weight)
+
+
+def _supporting(chosen: Event, live: list[Event], topology: Topology) -> list[Event]:
+    """Other lines that say the same, or that follow directly from the cause and are no mere echo."""
+    found = [
+        event
+        for event in live
+        if event is not chosen
+        and event.signature.role in (*_SUPPORTING, "symptom")
+        and event.weight >= 0.5
+        and (event.signature.subcategory == chosen.signature.subcategory or event.explained_by is chosen)
+        and _together(chosen, event, topology)
+    ]
+    return sorted(found, key=lambda e: (e.explained_by is not chosen, e.file, e.line))[:5]
+
+
+def _collectives(live: list[Event], topology: Topology) -> tuple[int, ...]:
+    """Who stands out among the ranks whose collective timed out: makes a cause of a rank that waited in another
+    operation; returns those that are behind or that did not report at all."""
+    waiting: dict[int, tuple[Event, int, tuple[str, str]]] = {}
+    for event in live:
+        work = _WORK.search(event.text)
+        if work and event.rank is not None and event.rank not in waiting:
+            waiting[event.rank] = (event, int(work[1]), (work[2], work[3] or ""))
+    if len(waiting) < 2:
+        return ()
+    operations: dict[tuple[str, str], list[int]] = {}
+    for rank, (_, _, operation) in waiting.items():
+        operations.setdefault(operation, []).append(rank)
+    if len(operations) == 2 and len(waiting) >= 3:
+        fewest = min(operations.values(), key=len)
+        if len(fewest) * 3 <= len(waiting):
+            event = waiting[min(fewest)][0]
+            event.signature = replace(DESYNC, scope="rank")
+            return ()
+    lowest = min(number for _, number, _ in waiting.values())
+    behind = [rank for rank, (_, number, _) in waiting.items() if number == lowest]
+    if len(behind) * 3 <= len(waiting):
+        return tuple(sorted(behind))
+    silent = sorted(topology.ranks - set(waiting))
+    return tuple(silent) if silent and len(silent) * 3 <= len(topology.ranks) and len(waiting) >= 2 else ()

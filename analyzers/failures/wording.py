@@ -1,0 +1,70 @@
+"""What people are told: one sentence, then a few with what to do."""
+
+from __future__ import annotations
+
+from analyzers.failures.events import Event
+from analyzers.types import Action
+
+WHAT_TO_DO: dict[Action, str] = {
+    "restart_same_nodes": "Restart the job; the same nodes will do. Watch them if it happens again.",
+    "cordon_node_and_restart": "Take the node out of service, have it checked, and restart the job on other nodes from its last checkpoint.",
+    "retry_with_backoff": "Run it again after a pause; if it returns, spread the load or look at the service.",
+    "requeue_from_checkpoint": "Requeue the job; it continues from its last checkpoint.",
+    "resubmit_longer_limit": "Resubmit with a longer time limit, or continue from the last checkpoint. Check first that the job had not been hanging.",
+    "lower_gpu_memory": "Lower the memory needed per GPU: a smaller micro-batch or sequence, activation checkpointing, or more sharding.",
+    "raise_host_memory_or_reduce": "Ask for more host memory, or use fewer data workers and smaller caches.",
+    "raise_shm": "Give the container more shared memory (/dev/shm), or use fewer data workers.",
+    "free_storage_then_retry": "Free space or raise the quota, then run it again. Check that the last checkpoint is whole.",
+    "fallback_to_previous_checkpoint": "Resume from the checkpoint before this one and remove the broken one.",
+    "fix_code": "Correct the code at the quoted place; running it again unchanged will fail the same way.",
+    "fix_config": "Correct the configuration, path or launch command; running it again unchanged will fail the same way.",
+    "fix_environment": "Correct the environment (image, driver or package versions).",
+    "fix_credentials": "Renew or add the credentials that the job uses.",
+    "fix_data_or_skip": "Repair or leave out the broken sample or shard.",
+    "rollback_and_investigate": "Go back to a checkpoint from before the numbers went bad and look at the data and the learning rate there.",
+    "none": "Nothing needs to be done.",
+}  # fmt: skip
+
+
+def subject(ranks: tuple[int, ...], nodes: tuple[str, ...]) -> str:
+    """Who is meant, in words; empty where nobody is."""
+    who = f"rank {', '.join(map(str, ranks))}" if ranks else ""
+    place = f"node {', '.join(nodes)}" if nodes else ""
+    return f"{who} on {place}" if who and place else who or place
+
+
+def summary(cause: Event, ranks: tuple[int, ...], nodes: tuple[str, ...]) -> str:
+    """One sentence."""
+    who = subject(ranks, nodes)
+    return f"{cause.signature.says} ({who})." if who else f"{cause.signature.says}."
+
+
+def explanation(cause: Event, action: Action, supporting: int, echoes: int, notes: list[str]) -> str:
+    """A few sentences: where it stands, what follows from it, what to do."""
+    parts = [f"The line that tells it is {cause.file}:{cause.line}."]
+    if cause.user_frame is not None:
+        parts.append(f"The innermost line of the job's own code is at {cause.user_frame.file}:{cause.user_frame.line}.")
+    if supporting:
+        parts.append(f"{supporting} more line{'s' * (supporting > 1)} agree{'s' * (supporting == 1)} with it.")
+    if echoes:
+        parts.append(
+            f"{echoes} line{'s' * (echoes > 1)} that look{'s' * (echoes == 1)} like a cause {'were' if echoes > 1 else 'was'} put aside."
+        )
+    parts.extend(notes)
+    if cause.signature.clue and not notes:
+        parts.append(f"Look at {cause.signature.clue}.")
+    parts.append(WHAT_TO_DO[action])
+    return " ".join(parts)
+
+
+def reason_for_echo(event: Event) -> str:
+    """Why a line is no cause."""
+    if event.dismissed:
+        return event.dismissed
+    if event.signature.role == "informational":
+        return event.signature.why or "it ends no job by itself"
+    if event.explained_by is not None:
+        cause = event.explained_by
+        told = event.signature.why or event.signature.says.lower()
+        return f"{told}; it follows from {cause.file}:{cause.line}"
+    return event.signature.why or "another line is earlier or says more"
