@@ -14,6 +14,8 @@ from prompts.errors import UserError
 from schedmate.ports import TRACE_FORMATS, TraceFormat, TraceNotes, load, registered
 
 HEAD_BYTES = 16_384
+#: Reads tables whose columns no format recognises, once they are mapped by hand.
+_TABLE_FORMAT = "csv"
 _GZIP_MAGIC = b"\x1f\x8b"
 _OTHER_PACKERS = {
     b"\xfd7zXZ": "xz",
@@ -119,10 +121,17 @@ def _by_content(path: Path, head: bytes) -> TraceFormat:
         reader = _by_name(name)
         if reader.matches(path, head):
             return reader
+    if _looks_like_a_table(head):
+        return _by_name(_TABLE_FORMAT)  # which says what columns there are and how to map them
     raise UserError(
         f"{path}: not recognised as any known trace format ({', '.join(format_names())})",
         "name one with --format; a CSV needs a header line with submit time, duration and gpus",
     )
+
+
+def _looks_like_a_table(head: bytes) -> bool:
+    rows = [row for row in head.decode(_encoding(head), "replace").splitlines() if row.strip()][:2]
+    return any(0 < rows[0].count(mark) == rows[-1].count(mark) for mark in ",;\t|") if rows else False
 
 
 def _at_least_one(path: Path, records: Iterator[JobRecord], notes: TraceNotes) -> Iterator[JobRecord]:

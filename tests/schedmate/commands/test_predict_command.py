@@ -1,0 +1,78 @@
+"""`schedmate predict` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+SCHEMA = json.loads((ROOT / "schedmate/schemas/predict.schema.json").read_text())
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    (folder / "train.py").write_text(
+        "import argparse, torch, torchvision\n"
+        "p = argparse.ArgumentParser()\np.add_argument('--epochs', type=int, default=90)\n"
+        "p.add_argument('--batch-size', type=int, default=64)\na = p.parse_args()\n"
+        "model = torchvision.models.resnet50()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for epoch in range(a.epochs):\n    pass\n"
+    )
+    return folder
+
+
+def predicted(done) -> dict[str, object]:
+    assert done.returncode == 0, done.stderr
+    value = json.loads(done.stdout)
+    jsonschema.validate(value, SCHEMA)
+    q = value["duration_s"]
+    assert q["p10"] <= q["p50"] <= q["p90"] <= q["p99"]
+    assert sum(value["outcome"].values()) == pytest.approx(1)
+    return value
+
+
+def test_cold_then_from_a_trace_then_from_the_store(schedmate, job: Path, tmp_path: Path) -> None:
+    words = ["predict", job, "--command", "python train.py --epochs 2", "--user", "ann", "--gpus", "2", "--json"]
+    cold = predicted(schedmate(*words))
+    assert cold["similar_jobs"] == []
+    trace = tmp_path / "t.csv"
+    trace.write_text("id,submit,duration,gpus,user\n" + "".join(f"{i},{i},7000,2,ann\n" for i in range(30)))
+    warm = predicted(schedmate(*words, "--history", trace))
+    assert len(warm["similar_jobs"]) == 10 and "ann" in " ".join(warm["reasons"])
+    assert abs(warm["duration_s"]["p50"] - 7000) < abs(cold["duration_s"]["p50"] - 7000)
+    assert schedmate("history", "import", trace).returncode == 0
+    stored = predicted(schedmate(*words))
+    assert stored == warm
+    where = json.loads(schedmate("history", "path", "--json").stdout)["store"]
+    assert predicted(schedmate(*words, "--history", where)) == warm
+
+
+def test_the_limit_in_every_spelling(schedmate, job: Path) -> None:
+    answers = [
+        predicted(schedmate("predict", job, "--command", "python train.py", "--limit", limit, "--json"))
+        for limit in ("5400", "1h30m", "01:30:00")
+    ]
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0]["duration_s"]["p99"] <= 5400
+
+
+def test_human_output_is_one_readable_block(schedmate, job: Path) -> None:
+    done = schedmate("predict", job, "--command", "python train.py", "--gpu-type", "A100")
+    assert done.returncode == 0, done.stderr
+    for part in ("runs for", "ends", "GPU memory", "host memory", "why"):
+        assert part in done.stdout
+
+
+@pytest.mark.parametrize("flags", [["--limit", "soon"], ["--gpus", "0"], ["--history", "missing.csv"]])
+def test_bad_options_are_usage_errors(schedmate, job: Path, flags: list[str]) -> None:
+    done = schedmate("predict", job, "--command", "python train.py", *flags)
+    assert done.returncode == 2 and done.stdout == "" and "Traceback" not in done.stderr
+
+
+def test_help_has_an_example(schedmate) -> None:
+    assert "Example: schedmate predict" in schedmate("predict", "--help").stdout
