@@ -18,7 +18,6 @@ from schedmate.demo.jobs import Ask, FailureTruth, Truth, Workload, tree_name
 from schedmate.demo.logs.failure import Scene, write_failure
 from schedmate.demo.logs.training import Trail
 from schedmate.demo.logs.training import write as training_log
-from schedmate.demo.params import ClusterSpec
 from schedmate.demo.render import tree_files
 from schedmate.demo.rng import stream
 
@@ -65,17 +64,24 @@ def write_sources(out: OutFolder, workload: Workload, seed: int) -> dict[str, Pa
 
 
 def write_runs(
-    out: OutFolder, workload: Workload, starts_s: Mapping[str, float], seed: int, cluster: ClusterSpec
+    out: OutFolder,
+    workload: Workload,
+    starts_s: Mapping[str, float],
+    nodes: Mapping[str, tuple[int, ...]],
+    seed: int,
 ) -> dict[str, tuple[Path, FailureTruth]]:
-    """Write the logs of all ended jobs; returns folder and true cause of those that ended badly."""
+    """Write the logs of all ended jobs; returns folder and true cause of those that ended badly.
+
+    ``nodes`` are the indices of the nodes that a job ran on.
+    """
     failed = {}
     for ask in workload.asks:
         truth, start_s = workload.truth[ask.job_id], starts_s[ask.job_id]
         log = training_log(_trail(ask, truth, start_s, truth.duration_s, seed))
         if truth.outcome in ("failed", "timeout"):
             rng = stream(seed, "failure", ask.job_id)
-            names = [f"gpu-{number:02d}" for number in 1 + rng.permutation(cluster.nodes)[: ask.nodes]]
-            scene = Scene(ask, truth, tuple(names), moment(start_s + truth.duration_s), log, rng)
+            names = tuple(f"gpu-{index + 1:02d}" for index in nodes[ask.job_id])
+            scene = Scene(ask, truth, names, moment(start_s + truth.duration_s), log, rng)
             files, cause = write_failure(scene)
             failed[ask.job_id] = (out.root / RUNS / ask.job_id, cause)
         else:

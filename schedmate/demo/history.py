@@ -1,0 +1,98 @@
+"""Jobs of the workload as the rest of SchedMate sees them: submissions, replay records, ended jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from analyzers.types import JobRecord, SourceFacts, Submission
+from predictors.types import Prediction
+from schedmate.demo.jobs import Ask, Truth, Workload, tree_name
+from schedmate.pipeline import Pipeline, hints_of
+from schedmate.scheduler import Job
+
+
+def submission_of(ask: Ask, folders: Mapping[str, Path], gpu_type: str) -> Submission:
+    """What a scheduler is told about a job."""
+    return Submission(
+        command=ask.command,
+        workdir=folders[tree_name(ask.project)],
+        user=ask.project.user,
+        tenant=ask.project.tenant,
+        name=ask.name,
+        gpus=ask.gpus,
+        gpu_type=gpu_type,
+        nodes=ask.nodes,
+        limit_s=ask.limit_s,
+        submit_s=ask.submit_s,
+    )
+
+
+def replay_records(workload: Workload) -> list[JobRecord]:
+    """The jobs for the simulator, which needs their true durations to know when they end.
+
+    The pool's name is not given: the cluster has one pool.
+    """
+    return [
+        JobRecord(
+            job_id=ask.job_id,
+            submit_s=ask.submit_s,
+            duration_s=workload.truth[ask.job_id].duration_s,
+            gpus=ask.gpus,
+            user=ask.project.user,
+            tenant=ask.project.tenant,
+            name=ask.name,
+            nodes=ask.nodes,
+            requested_s=ask.limit_s,
+        )
+        for ask in workload.asks
+    ]
+
+
+class WalkedHints:
+    """Estimates for a replay that take the whole walk: at submission facts and history give a prediction and hints.
+
+    The history holds exactly the jobs that have ended by then in this very replay, so nothing is known early.
+    ``predictions`` keeps what was said, by job.
+    """
+
+    name = "predicted"
+    learns = True
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        submissions: Mapping[str, Submission],
+        facts: Mapping[str, SourceFacts],
+        truth: Mapping[str, Truth],
+    ) -> None:
+        self._pipeline = pipeline
+        self._submissions = submissions
+        self._facts = facts
+        self._truth = truth
+        self.predictions: dict[str, Prediction] = {}
+
+    def job(self, record: JobRecord) -> Job:
+        """Predict and hint; the truth is not read here."""
+        submission = self._submissions[record.job_id]
+        prediction = self._pipeline.predict(submission, self._facts[record.job_id])
+        self.predictions[record.job_id] = prediction
+        hints = hints_of(prediction)
+        return Job(record.job_id, record.gpus, record.submit_s, hints.expected_s, record.requested_s, None, hints)
+
+    def ended(self, record: JobRecord) -> None:
+        """The job has ended: now its outcome is history."""
+        truth = self._truth[record.job_id]
+        submission = self._submissions[record.job_id]
+        self._pipeline.record_outcome(
+            record.job_id,
+            submission,
+            self._facts[record.job_id],
+            # The replay tells when a job ends by calling here; when it started does not matter to retrieval.
+            start_s=record.submit_s,
+            duration_s=truth.duration_s,
+            outcome=truth.outcome,
+            peak_gpu_memory_mib=truth.peak_gpu_memory_mib,
+            mean_gpu_utilization=truth.mean_gpu_utilization,
+            peak_host_memory_mib=truth.peak_host_memory_mib,
+        )
