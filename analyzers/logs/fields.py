@@ -39,7 +39,7 @@ NUMBER = (
 )
 _CLOCK = r"(?:\d+ days?,? )?\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?"
 _DATE = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
-_WORD = r"[A-Za-z_][\w./%@-]*+"
+_WORD = r"(?!(?<=(?i:loss|norm)[ ])(?i:nan|inf)\b)[A-Za-z_][\w./%@-]*+"  # "loss nan" has a value
 _PAIR = re.compile(
     rf"(?<![\w./%-])(?P<key>{_WORD}(?: {_WORD}){{0,7}}+(?: ?\([A-Za-z/]{{1,12}}\))?)"
     r"['\"]?[ \t]*+(?:[:=]+|\.{3,}|->|\|)?+[ \t]*+(?:tensor\()?['\"#]?(?P<open>[\[(])?[ \t]*+"
@@ -161,8 +161,8 @@ _NO_LOSS = frozenset(
     {"scale", "scaler", "scaling", "weight", "coef", "coefficient", "best", "min", "delta", "func", "lr"}
 )
 _PER_SECOND = re.compile(
-    r"(?:global )?(?:steps?|it|iters?|iterations?|batch|batches|updates?) ?(?:/|per) ?(?:s|secs?|seconds?)"
-    r"|ups|(?:train )?steps per second|its|sps"
+    r"(?:^|[ /])(?:(?:steps?|it|iters?|iterations?|batch|batches|updates?) ?(?:/|per) ?(?:s|secs?|seconds?)"
+    r"|ups|its)$"
 )
 _SECONDS_PER = re.compile(
     r"(?:s|sec|secs|seconds|ms|time|elapsed time|elapsed|avg time|average time|mean time|duration|wall time)"
@@ -173,6 +173,79 @@ _SECONDS_PER = re.compile(
 _UNIT_IN_KEY = re.compile(r"\(\s*(ms|us|s|sec|secs|seconds|min|h)\s*\)|[_ ](ms|us)$|\b(ms) ?(?:/|per)\b", re.I)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SPLIT = re.compile(r"[\s_.\-]+|/(?!s(?:ec|econd)?s?$)")
+
+
+_NO_COUNTER = frozenset(
+    (
+        *(
+            "pid",
+            "port",
+            "line",
+            "rss",
+            "mem",
+            "memory",
+            "seq",
+            "id",
+            "size",
+            "uptime",
+            "attempt",
+            "retry",
+            "retries",
+            "try",
+        ),
+        *(
+            "version",
+            "free",
+            "used",
+            "gpu",
+            "gpus",
+            "temp",
+            "channel",
+            "ring",
+            "tree",
+            "layer",
+            "layers",
+            "shard",
+            "rank",
+        ),
+        *(
+            "ranks",
+            "node",
+            "nodes",
+            "worker",
+            "workers",
+            "device",
+            "thread",
+            "threads",
+            "page",
+            "test",
+            "acc",
+            "accuracy",
+        ),
+        *(
+            "lr",
+            "rate",
+            "error",
+            "errors",
+            "code",
+            "exit",
+            "warning",
+            "local",
+            "core",
+            "cores",
+            "numa",
+            "gb",
+            "mb",
+            "kb",
+        ),
+    )
+)
+
+
+def may_count(key: str) -> bool:
+    """Whether an unknown name may be that of a counter of work done (``done 500/9000``, ``documents: 1200``)."""
+    words = [word for word in re.split(r"[^a-z]+", _CAMEL.sub(" ", key).lower()) if word]
+    return 0 < len(words) <= 4 and not (frozenset(words) & (_NO_COUNTER | _EVAL | _NO_STEP)) and meaning(key) is None
 
 
 class Meaning(NamedTuple):
@@ -194,7 +267,7 @@ def meaning(key: str) -> Meaning | None:
         return None
     name, every, last = " ".join(words), frozenset(words), words[-1]
     slashed = " ".join(bare.replace("_", " ").split())
-    if _PER_SECOND.fullmatch(slashed) or _PER_SECOND.fullmatch(name):
+    if _PER_SECOND.search(slashed) or _PER_SECOND.search(name):
         return Meaning("rate", 0, unit)
     if _SECONDS_PER.fullmatch(slashed) or _SECONDS_PER.fullmatch(name):
         return Meaning("pace", len(words), unit)
@@ -242,15 +315,9 @@ def _counter(words: list[str], every: frozenset[str], last: str) -> Meaning | No
 
 
 def _time_name(name: str, unit: str) -> Meaning | None:
-    if name in (
-        "eta",
-        "time left",
-        "remaining",
-        "time remaining",
-        "remaining time",
-        "eta seconds",
-        "estimated time left",
-    ):
+    for ending in (" s", " sec", " secs", " seconds"):
+        name = name.removesuffix(ending)
+    if name in ("eta", "time left", "remaining", "time remaining", "remaining time", "estimated time left"):
         return Meaning("eta", 0, unit)
     if name in ("elapsed", "elapsed time", "time elapsed", "runtime", "train wall", "wall", "total time", "train time"):
         return Meaning("elapsed", 0, unit)

@@ -97,7 +97,10 @@ def parse_format(data: Any, where: str) -> LogFormat:
 def recognise(text: str, formats: tuple[LogFormat, ...]) -> tuple[LogFormat, re.Match[str] | None] | None:
     """The first format that fits the line, with its pattern's match."""
     for known in formats:
-        if all(part in text for part in known.contains):
+        for part in known.contains:
+            if part not in text:
+                break
+        else:
             if known.line is None:
                 return known, None
             found = known.line.search(text)

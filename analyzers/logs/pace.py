@@ -44,7 +44,7 @@ class Counting:
 def intervals(records: Sequence[Record], counting: Counting, whole_seconds: bool) -> list[Interval]:
     """Intervals between records by their time stamps; by the bar's elapsed time where there are none."""
     stamped = [record for record in records if record.time is not None]
-    if len({record.time for record in stamped}) >= 3:
+    if len({record.time for record in stamped}) >= 2:
         return _between(stamped, counting.position, lambda r: r.time or 0.0, whole_seconds)
     bars = [record for record in records if record.elapsed is not None]
     return _between(bars, lambda r: (float(r.step or 0), r.lap), lambda r: r.elapsed or 0.0, True)

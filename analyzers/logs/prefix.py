@@ -75,6 +75,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
         "[",
         rf"\[(?:[A-Z][a-z]{{2}} )?(?P<mon>[A-Z][a-z]{{2}})\s+(?P<d>\d{{1,2}}) {_TIME}(?: (?P<y>\d{{4}}))?\]\s?",
     ),  # dmesg -T
+    ("[(-", rf"[<({{\[]{_ISO}[>)}}\]]:?\s?"),
     ("[", rf"\[{_TIME}\]:?\s?"),
     ("0", rf"{_TIME}(?=\s*[|\]-]|\s+[A-Z\[])"),
     ("[0", r"\[?(?P<unix>1[0-9]{9}(?:\.\d{1,9})?)\]?(?=[\s:,|])"),
@@ -84,7 +85,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("[", r"\[[\w./-]+\.(?:py|cc|cpp):\d+(?::\w+)?\]\s*"),
     ("a", rf"[\w.]{{1,60}} - {_LEVEL} - "),
     ("a", rf"{_LEVEL}(?::[\w.]+:|(?=[\s:|\]-]))"),
-    ("-", r"(?:>>|\||-|:|,|;|\])\s+"),
+    ("-", r"(?:[>|:,;\]~*#=-]{1,3})\s+"),
 )
 
 _BY_START: dict[str, tuple[re.Pattern[str], ...]] = {
@@ -131,6 +132,15 @@ def strip_prefix(text: str) -> Prefix:
             time = _time(said)
         at = found.end()
     return Prefix(rank, node, time, text[at:].lstrip(" \t") if at else text)
+
+
+_DATE_ANYWHERE = re.compile(r"(?<!\d)" + _ISO)
+
+
+def time_within(text: str) -> datetime | None:
+    """The first full date and time in a line's first 300 characters, wherever it stands."""
+    found = _DATE_ANYWHERE.search(text, 0, 300)
+    return _time(found.groupdict()) if found else None
 
 
 def _time(said: dict[str, str | None]) -> datetime | None:

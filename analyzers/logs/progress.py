@@ -62,6 +62,9 @@ def _counts(series: Series, planned: set[int]) -> bool:
     last = series.last
     if last is None or series.is_eval or (series.is_other and series.count < 10):
         return False
+    if series.is_mined:
+        steady = series.advanced >= 0.95 * (series.count - 1) and last.lap == 0
+        return steady and series.advanced >= (5 if last.total is not None else 20)
     told = last.loss is not None or last.epoch is not None or last.total in planned
     if series.format is not None or told:
         return series.advanced >= 1 or (told and (series.format is not None or last.total is not None))
@@ -82,6 +85,7 @@ def _weight(series: Series, tracker: Tracker, planned: set[int]) -> float:
         + 2 * (series.format is not None)
         + 2 * last.order / max(1, tracker.order)
         - 6 * series.is_other
+        - 8 * series.is_mined
         - 3 * (len(series.label.split()) > 3 and series.format is None)
     )
 

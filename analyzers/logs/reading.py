@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from analyzers.logs.fields import Pair, Role, fraction, meaning, number, pairs, seconds, wall_time
+from analyzers.logs.fields import Pair, Role, fraction, may_count, meaning, number, pairs, seconds, wall_time
 from analyzers.logs.formats import LogFormat, recognise
-from analyzers.logs.prefix import strip_prefix
+from analyzers.logs.prefix import strip_prefix, time_within
 
 _EVAL_TEXT = re.compile(
     r"(?i)(?<![a-z])(?:eval\w*|valid\w*|val|test\w*|sanity|predict\w*|infer\w*|generat\w*)(?![a-z])"
@@ -16,7 +16,7 @@ _EVAL_TEXT = re.compile(
 _TRAIN_TEXT = re.compile(r"(?i)(?<![a-z])train")
 _OTHER_WORK = re.compile(
     r"(?i)(?<![a-z])(?:load|download|fetch|upload|map\b|filter|tokeniz|preprocess|process|extract|cach|read|shard|"
-    r"sav|writ|compil|warm|quantiz|convert|sav|resolv|index)\w*"
+    r"sav|writ|compil|warm|quantiz|convert|resolv|index)\w*"
 )
 _ALIVE = re.compile(r"(?i)heart ?beat|keep-?alive|\balive\b|\bping\b|watchdog")
 _LABEL = re.compile(r"[^a-z]+")
@@ -25,10 +25,11 @@ _DIGITS = frozenset("0123456789")
 
 @dataclass(slots=True)
 class Reading:
-    """What one line says. ``label`` names the series it belongs to; ``eval`` lines do not count as progress.
+    """What one line says. ``label`` names the series it belongs to; evaluation does not count as progress.
 
     ``step``, ``total`` (of steps), ``epoch`` and ``epochs`` as printed; ``loss`` may be nan; ``pace`` in seconds per
-    step; ``elapsed`` and ``eta`` in seconds. ``planned`` are totals that stand in the line (a configuration, a header).
+    step; ``elapsed`` and ``eta`` in seconds. ``is_mined``: a counter with an unknown name. ``planned``: totals that
+    stand in the line (a configuration, a header) as role, how plainly they are named, amount.
     """
 
     rank: int | None = None
@@ -45,12 +46,15 @@ class Reading:
     format: LogFormat | None = None
     is_eval: bool = False
     is_other: bool = False
+    is_mined: bool = False
     planned: tuple[tuple[Role, int, int], ...] = ()
 
     @property
     def says_something(self) -> bool:
         """Whether the line holds any progress or plan at all."""
-        return self.step is not None or self.epoch is not None or self.loss is not None or bool(self.planned)
+        return bool(self.planned) or any(
+            value is not None for value in (self.step, self.epoch, self.loss, self.pace, self.elapsed)
+        )
 
 
 def read_line(text: str, formats: tuple[LogFormat, ...]) -> Reading | None:
@@ -60,7 +64,7 @@ def read_line(text: str, formats: tuple[LogFormat, ...]) -> Reading | None:
     prefix = strip_prefix(text)
     rest = prefix.rest[:2000]
     known = recognise(rest, formats)
-    reading = Reading(rank=prefix.rank, time=prefix.time)
+    reading = Reading(rank=prefix.rank, time=prefix.time or time_within(text))
     found: list[Pair]
     begins = len(rest)
     names: dict[str, Role] = {}
@@ -79,10 +83,23 @@ def read_line(text: str, formats: tuple[LogFormat, ...]) -> Reading | None:
             reading.step, reading.total, at = bare
             begins = min(begins, at)
             reading.label = f"[/]{reading.total}:" + _LABEL.sub(" ", rest[:at].lower())[:60]
+    if reading.step is None and reading.epoch is None and reading.loss is None and not reading.planned:
+        begins = min(begins, _mine(reading, found))
     if not reading.says_something:
         return None
     _judge(reading, rest[:begins], found)
     return reading
+
+
+def _mine(reading: Reading, found: list[Pair]) -> int:
+    """Take the first unknown counter for the step: with a total if there is one. Returns where it ends."""
+    for pair in sorted(found, key=lambda pair: pair.total is None):
+        value, total = _count(pair.value), _count(pair.total)
+        if value is not None and (total is None or 1 < total >= value) and not pair.unit and may_count(pair.key):
+            reading.step, reading.total, reading.is_mined = value, total, True
+            reading.label = "mined " + _LABEL.sub(" ", pair.key.lower()).strip()
+            return pair.end
+    return 1 << 30
 
 
 def read_row(values: dict[str, str]) -> Reading | None:

@@ -48,6 +48,7 @@ class Series:
         self.format: LogFormat | None = None
         self.is_eval = False
         self.is_other = False
+        self.is_mined = False
         self.count = 0
         self.advanced = 0
         self.covered = 0

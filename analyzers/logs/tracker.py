@@ -16,6 +16,7 @@ from analyzers.logs.series import Record, Series
 _MAX_SERIES = 3000
 _MAX_TEXT = 600
 _DAY_S = 86400.0
+_BLOCK_LINES = 20
 _COLUMNS = re.compile(r"[ \t]*[,;\t][ \t]*")
 _NAME = re.compile(r"[A-Za-z_][\w ./()%@:-]*")
 _FINISHED = re.compile(
@@ -94,6 +95,7 @@ class Tracker:
     finished_at: int = -1
     whole_seconds: bool = True
     _clock: Clock = field(default_factory=Clock)
+    _latest: dict[int | None, Record] = field(default_factory=dict)
     _contexts: dict[int | None, Context] = field(default_factory=dict)
     _columns: list[str] = field(default_factory=list)
     _file: str = ""
@@ -167,8 +169,15 @@ class Tracker:
         if record.epoch is None:
             record.epoch, record.epochs = context.epoch, record.epochs or context.epochs
         self._series(reading, rank).add(record)
+        if not (reading.is_mined or reading.is_eval):
+            self._latest[rank] = record
 
     def _without_step(self, reading: Reading, record: Record, rank: int | None, context: Context) -> None:
+        latest = self._latest.get(rank)
+        if latest is not None and record.order - latest.order <= _BLOCK_LINES and latest.file == record.file:
+            for name in ("pace", "elapsed", "eta"):  # a record printed as a block, one value a line
+                if getattr(latest, name) is None:
+                    setattr(latest, name, getattr(record, name))
         if reading.epoch is not None:
             context.epoch = reading.epoch
             context.epochs = reading.epochs or context.epochs
@@ -188,5 +197,6 @@ class Tracker:
             found = self.series.setdefault(key, Series(reading.label, rank))
             found.is_eval = reading.is_eval
             found.is_other = reading.is_other
+            found.is_mined = reading.is_mined
         found.format = reading.format or found.format
         return found
