@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from analyzers.failures.events import seconds_between
 from analyzers.failures.topology import Topology, same_node
 from analyzers.logs.companions import LogFile
 from analyzers.types import LogEvidence
 
 _BRACKETS = re.compile(r"^(.*?)\[([\d,-]+)\](.*)$")
 _MOST_NODES = 4096
+#: A job and its log end this close together.
+ENDS_WITHIN_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,8 @@ def own_row(rows: list[JobRow], job_ids: set[str], topology: Topology, end: date
         return rows[0]
     here = [row for row in rows if row.nodes and topology.nodes and _covers(row.nodes, topology.nodes)]
     if end is not None:
-        here = [row for row in here if row.end and abs((row.end - end.replace(tzinfo=None)).total_seconds()) < 300]
+        gaps = {row.job_id: seconds_between(row.end, end) for row in here}
+        here = [row for row in here if abs(gaps[row.job_id] or 0.0) < ENDS_WITHIN_S and gaps[row.job_id] is not None]
     return here[0] if len(here) == 1 else None
 
 

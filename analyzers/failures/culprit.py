@@ -26,7 +26,7 @@ def culprits(
     alike = _alike(cause, scan)
     if signature.scope in ("node", "pod") and cause.writer != "job":
         nodes = {event.node for event in alike if event.node and event.writer != "job"}
-        if len(nodes) > 1 and not signature.category == "infrastructure-hardware":
+        if len(nodes) > 1 and signature.category != "infrastructure-hardware":
             return (), ()
         rank = cause.rank if cause.rank is not None else _victim_on(cause, scan, topology)
         return _one(rank), _cleared(cause.node, cause, scan, elsewhere)
@@ -37,7 +37,7 @@ def culprits(
     node = where(cause, topology)
     if signature.category.startswith("infrastructure") and not _trusted(cause, alike):
         node = None
-    if signature.scope == "node" and rank is None:
+    if rank is None:
         rank = _victim_on(cause, scan, topology)
     return _one(rank), _cleared(node, cause, scan, elsewhere)
 

@@ -12,7 +12,7 @@ from analyzers.failures.clearing import clear_attempts, clear_folders, clear_for
 from analyzers.failures.culprit import culprits, recurs_on_other_node
 from analyzers.failures.events import Event, Scan
 from analyzers.failures.matcher import Matcher, combined
-from analyzers.failures.reasoner import DECIDES, STRONG, Finding, find_cause
+from analyzers.failures.reasoner import DECIDES, STRONG, Finding, find_cause, settle
 from analyzers.failures.scan import Scanner, patterns
 from analyzers.failures.signatures import FileSignatureStore, Signature, load_signatures
 from analyzers.failures.topology import Topology
@@ -123,7 +123,7 @@ def _verdict(
 ) -> Diagnosis:
     cause = finding.cause
     assert cause is not None
-    signature = cause.signature
+    signature = cause.signature = settle(cause, finding.supporting)
     ranks, nodes = culprits(cause, scan, topology, elsewhere)
     ranks = ranks or (finding.suspects if signature.role == "symptom" else ())
     recurs = bool(elsewhere) or recurs_on_other_node(cause, cause.node, scan)

@@ -19,6 +19,7 @@ Writer = Literal["platform", "platform-form", "job"]
 class Event:
     """One meaningful line. ``order`` counts lines within the file; ``attempt`` counts from 0 in its file.
 
+    ``time`` is that of a line above where the line itself has none (``time_exact`` is False then): a lower bound.
     ``dismissed`` is empty, or the reason why this line is no cause. ``fatal``: it ended a traceback or a process.
     ``host_explicit``: the line itself names the node.
     """
@@ -36,6 +37,7 @@ class Event:
     pod: str | None = None
     device: int | None = None
     time: datetime | None = None
+    time_exact: bool = True
     attempt: int = 0
     fatal: bool = False
     host_explicit: bool = False

@@ -64,6 +64,14 @@ def find_cause(scan: Scan, topology: Topology) -> Finding:
     return Finding(chosen, _supporting(chosen, live, topology), [e for e in strong if e is not chosen], suspects)
 
 
+def settle(cause: Event, supporting: list[Event]) -> Signature:
+    """The cause's signature, sharpened by what stands beside it: a crash inside the job's own native code is its own."""
+    signature = cause.signature
+    if signature.subcategory == "native-crash" and any(event.user_frame for event in (cause, *supporting)):
+        return replace(signature, category="user-code", action="fix_code")
+    return signature
+
+
 def _explained(event: Event) -> bool:
     """Explained by something that is not, in a circle, explained by this event."""
     seen, at = {id(event)}, event.explained_by
@@ -77,23 +85,25 @@ def _explains(cause: Event, event: Event, topology: Topology) -> bool:
     if event.explained_by is cause or cause.explained_by is event:
         return False
     platform = cause.writer != "job"
-    if _later(cause, event, REPORT_DELAY_S if platform else SKEW_S):
+    if not cause.signature.looks_back and _later(cause, event, REPORT_DELAY_S if platform else SKEW_S):
         return False
     if event.signature.role in ("echo", "symptom") and event.signature.weight < STRONG:
         return cause.weight >= STRONG or event.signature.subcategory in cause.signature.explains
     if cause.signature.scope != "job" and not _together(cause, event, topology):
         return False
-    same = event.signature.subcategory == cause.signature.subcategory
-    if same and platform and event.writer == "job":
-        return True
+    if event.signature.subcategory == cause.signature.subcategory and platform:
+        sure = cause.signature.role in ("root", "confirmation")
+        return sure and (event.writer == "job" or event.signature.priority < cause.signature.priority)
     return event.signature.subcategory in cause.signature.explains
 
 
 def _later(a: Event, b: Event, slack_s: float) -> bool:
     """Whether ``a`` is surely later than ``b`` by more than the slack."""
     gap = seconds_between(b.time, a.time)
-    if gap is not None and abs(gap) > slack_s:
-        return gap > 0
+    if gap is not None and gap > slack_s and b.time_exact:
+        return True
+    if gap is not None and -gap > slack_s and a.time_exact:
+        return False
     if a.file == b.file:
         return a.line > b.line and not (a.writer != "job" and slack_s >= REPORT_DELAY_S)
     return False
@@ -101,6 +111,8 @@ def _later(a: Event, b: Event, slack_s: float) -> bool:
 
 def _together(a: Event, b: Event, topology: Topology) -> bool:
     mine, other = where(a, topology), where(b, topology)
+    if b.signature.scope == "peer":
+        other = topology.node_of_ip.get(b.peer or "")
     return mine is None or other is None or same_node(mine, other)
 
 
@@ -117,8 +129,10 @@ def _precedes(a: Event, b: Event) -> bool:
     if a.file == b.file:
         return a.line < b.line
     gap = seconds_between(a.time, b.time)
-    if gap is not None and abs(gap) > SKEW_S:
-        return gap > 0
+    if gap is not None and gap > SKEW_S and a.time_exact:
+        return True
+    if gap is not None and -gap > SKEW_S and b.time_exact:
+        return False
     return _rank_of_evidence(a) > _rank_of_evidence(b)
 
 

@@ -12,7 +12,7 @@ from analyzers.failures.marks import GIVES_UP, MARKS, PREVIOUS, Mark
 from analyzers.failures.matcher import LINE_CHARS, Matcher
 from analyzers.failures.signatures import Signature, xid_signature
 from analyzers.failures.topology import Topology
-from analyzers.failures.tracebacks import Raised, Traceback
+from analyzers.failures.tracebacks import FRAME, LIBRARY, Raised, Traceback
 from analyzers.logs.companions import LogFile
 from analyzers.logs.intake import clean, read_blocks, segments
 from analyzers.logs.prefix import Prefix, strip_prefix
@@ -26,6 +26,7 @@ MOST_LAYOUT_LINES = 5000
 MOST_ACCOUNTING_LINES = 20_000
 HANDLED_WITHIN_LINES = 4
 TIME_WITHIN_LINES = 40
+CRASH_STACK_LINES = 12
 
 _XID = re.compile(r"Xid \(PCI:(?P<pci>[0-9a-fA-F:.]+)\): (?P<number>\d{1,3})\b(?P<rest>.*)")
 _KERNEL_FORM = re.compile(
@@ -39,11 +40,13 @@ _SRUN_TASK = re.compile(r"srun: error: (?P<node>[A-Za-z][\w.-]*): tasks? (?P<ran
 _NODE_WORD = re.compile(r"\bnode[=/](?P<node>[A-Za-z][\w.-]*)|\bon node (?P<node2>[A-Za-z][\w.-]*)")
 _POD_WORD = re.compile(r"\bpod/(?P<pod>[a-z0-9][a-z0-9.-]*[a-z0-9])")
 _PID_WORD = re.compile(r"\bpid=(\d+)")
+_HOST_LABEL = re.compile(r"\[(?P<node>[a-z][a-z0-9.]*-[a-z0-9.-]*\d)\]\s(?:task=(?P<rank>\d{1,6})\s)?")
 _DEVICE_PREFIX = re.compile(r"[A-Za-z][\w.-]*:\d+:\d+ \[(\d{1,3})\]")
 _JOB_ID = re.compile(r"\b(?:StepId|JobId|SLURM_JOB_ID|SLURM_JOBID)=(\d+)|\*\*\* (?:JOB|STEP) (\d+)|\bjob[ =](\d{3,})\b")
 _ATTEMPT_FOLDER = re.compile(r"(?:^|/)attempt[_-](\d{1,4})(?:/|$)")
 _MILD = re.compile(r"\b(?:WARNING|INFO|DEBUG|UserWarning|RuntimeWarning|warning)\b[:\s\]]")
 _NOT_PROGRESS = ("wandb:",)
+_RANKS = re.compile(r"\branks? \d+ ?(?:-|\.\.) ?\d+")
 _POD_NAME = re.compile(r"-(?:master|worker|launcher|chief|head)-\d+$")
 
 _UNKNOWN_EXCEPTION = Signature(
@@ -116,6 +119,7 @@ class _FileReader:
             text = clean(block)
             lines = text.split("\n")
             if first == 1:
+                self._check_kind(lines)
                 self._head(lines)
             if self.file.kind == "scheduler" and len(accounting) < MOST_ACCOUNTING_LINES:
                 accounting.extend(lines[: MOST_ACCOUNTING_LINES - len(accounting)])
@@ -193,13 +197,19 @@ class _FileReader:
             return None
         event = Event(here.file, here.line, here.text, signature, self._writer(here.text, prefix), rank)
         event.time, event.attempt = prefix.time or self._time_above(), self.attempt
+        event.time_exact = prefix.time is not None
         event.node = prefix.node or (self.file.node if self.file.kind == "kernel" else None)
+        if label := _HOST_LABEL.match(here.text):
+            event.node = event.node or label["node"]
+            event.rank = rank if rank is not None or not label["rank"] else int(label["rank"])
         event.host_explicit = event.node is not None
         self._details(event, prefix)
         if raised is not None:
             event.fatal, event.user_frame = True, raised.user_frame
         elif event.writer == "job" and _MILD.search(here.text[:200]):
-            event.mild = True
+            event.mild = not event.signature.category.startswith("infrastructure")
+        if "Fatal Python error" in here.text:
+            event.fatal, event.user_frame = True, self._crashed_in(here, prefix)
         self._check_origin(event)
         return event
 
@@ -209,6 +219,18 @@ class _FileReader:
             moment = strip_prefix(line[:LINE_CHARS]).time
             if moment is not None:
                 return moment
+        return None
+
+    def _crashed_in(self, here: LogEvidence, prefix: Prefix) -> LogEvidence | None:
+        """The innermost frame that the fault handler prints below a crash, when it is in the job's own code."""
+        for offset in range(1, CRASH_STACK_LINES):
+            if self.index + offset >= len(self.lines):
+                break
+            text = self.lines[self.index + offset][:LINE_CHARS].rstrip()
+            below = strip_prefix(text)
+            if below.rank == prefix.rank and (frame := FRAME.match(below.rest.strip())):
+                own = not LIBRARY.search(frame["path"])
+                return LogEvidence(here.file, here.line + offset, text) if own else None
         return None
 
     def _best(self, text: str, matched: list[int]) -> Signature | None:
@@ -344,6 +366,14 @@ class _FileReader:
             self.attempt, self.resume_attempt = self.resume_attempt, None
         else:
             self.attempt += 1
+
+    def _check_kind(self, lines: list[str]) -> None:
+        """A file with lines of ranks is the job's, however many lines of the kernel were mixed into it."""
+        if self.file.kind == "kernel" and any(
+            strip_prefix(line[:LINE_CHARS]).rank is not None or _RANKS.search(line[:LINE_CHARS])
+            for line in lines[:HEAD_LINES]
+        ):
+            self.file = replace(self.file, kind="job", node=None)
 
     def _head(self, lines: list[str]) -> None:
         if self.file.kind in ("kernel", "scheduler"):

@@ -49,7 +49,7 @@ class Signature:
     """What a line that fits ``pattern`` means.
 
     ``priority`` decides between signatures on one line, ``weight`` (0..1) how far it carries a verdict,
-    ``explains`` names the subcategories that follow from it, ``origin`` who must have written the line for it to
+    ``explains`` names the subcategories that follow from it (also those printed before it where it ``looks_back``), ``origin`` who must have written the line for it to
     count, ``says`` completes a sentence, ``why`` is the reason when it is dismissed as an echo.
     """
 
@@ -69,6 +69,7 @@ class Signature:
     scope: Scope = "rank"
     origin: Origin = "any"
     explains: frozenset[str] = frozenset()
+    looks_back: bool = False
     match: tuple[str, ...] = ()
     reject: tuple[str, ...] = ()
     family: str = ""

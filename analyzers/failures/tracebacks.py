@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from analyzers.types import LogEvidence
 
-_FRAME = re.compile(r'^(?:  )?File "(?P<path>[^"]{1,400})", line (?P<line>\d+)(?:,? in (?P<where>.{1,120}))?')
+FRAME = re.compile(r'^(?:  )?File "(?P<path>[^"]{1,400})", line (?P<line>\d+)(?:,? in (?P<where>.{1,120}))?')
 _EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,160})(?::\s?(?P<message>.*))?$")
 _CHAIN_DIRECT = "The above exception was the direct cause of the following exception"
 _CHAIN_DURING = "During handling of the above exception, another exception occurred"
-_LIBRARY = re.compile(r"site-packages|dist-packages|/lib/python3|<frozen|/conda/.*/lib/|importlib|^<")
+LIBRARY = re.compile(r"site-packages|dist-packages|/lib/python3|<frozen|/conda/.*/lib/|importlib|^<")
 _EXCEPTION_WORD = re.compile(
     r"(?:Error|Exception|Exit|Interrupt|Warning|Timeout|Failure|Fault|Died|Abort\w*|Iteration|error)$"
 )
@@ -53,9 +53,9 @@ class Traceback:
                 self.raised[-1].direct_cause_of_next = _CHAIN_DIRECT in stripped
             self._waiting, self._user_frame = False, None
             return True
-        if frame := _FRAME.match(stripped):
+        if frame := FRAME.match(stripped):
             self._waiting = False
-            if not _LIBRARY.search(frame["path"]):
+            if not LIBRARY.search(frame["path"]):
                 self._user_frame = original
             return True
         if self._waiting:
