@@ -28,6 +28,10 @@ _TEXT_MODELS = re.compile(
     r"gpt|llama|bert|t5\b|bart|opt-|bloom|mistral|mixtral|qwen|falcon|pythia|phi|gemma|transformer|mamba|lm\b", re.I
 )
 _TEXT_TASKS = re.compile(r"lang|text|nlp|token|translat|summar|question|sft|llm|causal|sequence", re.I)
+_IMAGE_WORDS = re.compile(
+    r"vision|image|pixel|detect|segment|\bvit|vit_|swin|deit|beit|resnet|convnext|efficientnet|diffusion|unet|dit\b",
+    re.I,
+)
 _DEFAULT_SEQ_LEN = 512
 _DEFAULT_IMAGE_SIZE = 224
 _DEFAULT_BATCH_PER_GPU = 32
@@ -64,9 +68,9 @@ def workload(submission: Submission, facts: SourceFacts) -> Workload:
     """Put the facts together."""
     gpus = submission.gpus or int(number(facts, "num_gpus") or 1) or 1
     parameters = number(facts, "model_params_approx")
-    is_text = bool(
-        _TEXT_MODELS.search(str(facts.value("model") or "")) or _TEXT_TASKS.search(str(facts.value("task") or ""))
-    )
+    model, task = str(facts.value("model") or ""), str(facts.value("task") or "")
+    is_image = number(facts, "image_size") is not None or bool(_IMAGE_WORDS.search(f"{model} {task}"))
+    is_text = not is_image and bool(_TEXT_MODELS.search(model) or _TEXT_TASKS.search(task))
     seq_len = number(facts, "seq_len") or _DEFAULT_SEQ_LEN
     batch = number(facts, "batch_size_per_gpu")
     per_step = number(facts, "global_batch_size")

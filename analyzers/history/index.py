@@ -21,6 +21,8 @@ _TAKE = {"code": 200, "user": 200, "user+name": 200, "user+request": 100, "name"
 #: Of a name's or command's words only the rarest are looked up: the frequent ones tell nothing.
 _WORDS_LOOKED_UP = 5
 _WORDS_FILED = 12
+#: Up to this many new jobs are put in their place one by one.
+_FEW = 500
 _Key = tuple[Hashable, ...]
 
 
@@ -37,6 +39,7 @@ class HistoryIndex:
         self._row_of: dict[str, int] = {}
         self._filed: dict[_Key, list[tuple[float, int]]] = {}
         self._unsorted: set[_Key] = set()
+        self._waiting: list[int] = []
 
     def __len__(self) -> int:
         return len(self._row_of)
@@ -46,32 +49,42 @@ class HistoryIndex:
         return iter(sorted((r for r in self._records if r is not None), key=lambda r: (r.submit_s, r.job_id)))
 
     def add(self, record: JobRecord) -> None:
-        """File one record."""
+        """Take one record; it is filed at the next search, so that reading a history costs no more than reading it."""
         old = self._row_of.get(record.job_id)
         if old is not None:
             self._records[old] = None
         row = len(self._records)
         self._records.append(record)
         self._row_of[record.job_id] = row
-        if record.duration_s is None:
-            return
-        entry = (end_s(record), row)
-        for key in _keys(record.fingerprint, record.user, record.name, record.command, record.gpus, record.requested_s):
-            filed = self._filed.get(key)
-            if filed is None:
-                self._filed[key] = [entry]
-            elif key in self._unsorted or filed[-1] <= entry:
-                filed.append(entry)
-            elif len(filed) < 2000:
-                insort(filed, entry)
-            else:  # out of order in bulk: sort once, when asked
-                filed.append(entry)
-                self._unsorted.add(key)
+        if record.duration_s is not None:
+            self._waiting.append(row)
+
+    def _file_waiting(self) -> None:
+        """File what was added since the last search: one by one in place, or many at once and sorted when asked for."""
+        waiting, self._waiting = self._waiting, []
+        in_place = len(waiting) <= _FEW
+        for row in waiting:
+            record = self._records[row]
+            if record is None:
+                continue
+            entry = (end_s(record), row)
+            for key in _keys(
+                record.fingerprint, record.user, record.name, record.command, record.gpus, record.requested_s
+            ):
+                filed = self._filed.setdefault(key, [])
+                if not filed or filed[-1] <= entry:
+                    filed.append(entry)
+                elif in_place and key not in self._unsorted:
+                    insort(filed, entry)
+                else:
+                    filed.append(entry)
+                    self._unsorted.add(key)
 
     def similar(
         self, submission: Submission, fingerprint: str = "", *, k: int = 20, before_s: float | None = None
     ) -> list[tuple[JobRecord, float]]:
         """As `analyzers.ports.HistoryStore.similar`."""
+        self._file_waiting()
         query = Query(submission, fingerprint, before_s if before_s is not None else submission.submit_s)
         scored: list[tuple[float, float, int]] = []
         for row, ended_s in self._candidates(submission, fingerprint, before_s).items():

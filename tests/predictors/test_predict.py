@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from analyzers.history import MemoryHistoryStore
 from analyzers.types import Fact, JobRecord, JsonValue, SourceFacts, Submission
 from predictors import DurationEstimator, predict
+from predictors.hardware import gpu_model
 from predictors.types import Prediction
+from predictors.workload import workload
 
 EMPTY = MemoryHistoryStore()
 NOTHING = SourceFacts()
@@ -174,3 +176,53 @@ def test_only_jobs_ended_by_the_time_of_asking_count() -> None:
 def test_the_estimator_agrees_with_the_whole() -> None:
     asked, store = Submission("", user="ann", gpus=1), past(10)
     assert DurationEstimator().fit(store).predict(asked, NOTHING) == predict(asked, NOTHING, store).duration_s
+
+
+@pytest.mark.parametrize(
+    ("known", "is_text"),
+    [
+        ({"model": "gpt2"}, True),
+        ({"model": "bert-base-uncased", "task": "text-classification"}, True),
+        ({"task": "language-modeling"}, True),
+        ({"model": "swin_transformer"}, False),
+        ({"model": "google/vit-base", "task": "image-classification"}, False),
+        ({"model": "transformer", "image_size": 224}, False),
+        ({"model": "resnet50"}, False),
+        ({}, False),
+    ],
+)
+def test_text_and_image_models_are_told_apart(known: dict[str, JsonValue], is_text: bool) -> None:
+    assert workload(Submission(""), facts(**known)).is_text is is_text
+
+
+@pytest.mark.parametrize(
+    ("known", "steps"),
+    [
+        ({"max_steps": 500, "epochs": 3}, 500),
+        ({"epochs": 2, "dataset": "CIFAR-10", "global_batch_size": 100}, 1000),
+        ({"epochs": 2, "dataset": "torchvision.datasets.CIFAR100", "batch_size_per_gpu": 50, "num_gpus": 2}, 1000),
+        ({"epochs": 2, "dataset": "a private one"}, None),
+        ({"dataset": "cifar10"}, None),
+    ],
+)
+def test_steps_from_facts(known: dict[str, JsonValue], steps: float | None) -> None:
+    assert workload(Submission(""), facts(**known)).steps == steps
+
+
+@pytest.mark.parametrize(
+    ("gpu_type", "name", "memory_gib"),
+    [
+        ("A100", "A100", 40),
+        ("nvidia_a100-sxm4-80gb", "A100", 80),
+        ("NVIDIA A10", "A10", 24),
+        ("gpu:h100", "H100", 80),
+        ("Tesla V100-PCIE-32GB", "V100", 32),
+        ("rtx 3090", "3090", 24),
+        ("abacus", None, 0),
+        (None, None, 0),
+    ],
+)
+def test_gpu_names_as_schedulers_write_them(gpu_type: str | None, name: str | None, memory_gib: int) -> None:
+    gpu = gpu_model(gpu_type)
+    assert (gpu.name if gpu else None) == name
+    assert gpu is None or gpu.memory_mib == memory_gib * 1024
