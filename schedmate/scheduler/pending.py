@@ -39,6 +39,9 @@ class OrderedEntries:
         while head < end:
             entry = items[head]
             if live[entry[2]] is entry:
+                if head > _COMPACT_AFTER and head * 2 > end:
+                    del items[:head]
+                    head = 0
                 self._head = head
                 return entry
             head += 1
@@ -52,12 +55,6 @@ class OrderedEntries:
         self._items = [entry for entry in self._items[self._head :] if live[entry[2]] is entry]
         self._head = 0
         return self._items
-
-    def trim(self) -> None:
-        """Give back the memory of what left at the front."""
-        if self._head > _COMPACT_AFTER and self._head * 2 > len(self._items):
-            del self._items[: self._head]
-            self._head = 0
 
 
 class SizeClass(OrderedEntries):
@@ -114,13 +111,6 @@ class PendingQueue:
             sized.add(entry)
             if within_s < sized.shortest_s:
                 sized.shortest_s = within_s
-
-    def trim(self) -> None:
-        """Give back the memory of what left; called now and then."""
-        for lane in self.lanes:
-            lane.order.trim()
-            for sized in (lane.by_size or {}).values():
-                sized.trim()
 
     def slots(self) -> list[int]:
         """The waiting slots in order, over all lanes."""

@@ -44,6 +44,7 @@ class Scheduler:
         self._actions: tuple[Action, ...] = (allocate, reserve, backfill) if plans else (allocate,)
         self._lanes: dict[tuple[int, str | None], Lane] = {}
         self._sequence = 0
+        self._last_s = -math.inf
 
     def submit(self, job: Job) -> int:
         """Queue a job and return its slot. Raises `Unschedulable` when even an empty cluster could not hold it."""
@@ -71,6 +72,7 @@ class Scheduler:
 
     def cycle(self, now: float) -> list[int]:
         """Decide what starts at ``now``; returns the slots started, in the order of the decisions."""
+        self._last_s = now
         transaction = self.transaction
         transaction.begin()
         for action in self._actions:
@@ -80,11 +82,11 @@ class Scheduler:
     @property
     def wake_s(self) -> float:
         """When the next cycle is due even if nothing is submitted or ends: a plan then meets a job that has outlived
-        what was assumed of it. Infinite when no plan waits."""
+        what was assumed of it. Always after the last cycle; infinite when no plan waits."""
         state = self.state
         if state.ends is None or not state.reservations:
             return math.inf
-        return state.ends.next_s()
+        return next((end_s for end_s, _ in state.ends.order if end_s > self._last_s), math.inf)
 
     def decision(self, slot: int, now: float) -> Decision:
         """What was decided about the job in ``slot``, and why, in words."""

@@ -81,16 +81,14 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
     chunk = arrivals.next_chunk()
     at, size = 0, len(chunk)
     next_submit = chunk[0][0].submit_s if size else math.inf
-    last = -math.inf
     while True:
         now = next_submit
         if ends and ends[0][0] < now:
             now = ends[0][0]
-        if plans and last < scheduler.wake_s < now:
-            now = scheduler.wake_s
+        if plans and scheduler.state.reservations:
+            now = min(now, scheduler.wake_s)
         if now == math.inf:
             return
-        last = now
         while ends and ends[0][0] == now:
             slot = heappop(ends)[1]
             record, shares = present[slot], all_shares[slot] or ()

@@ -1,0 +1,150 @@
+"""EASY: against two independent implementations, and its promise to the head of the queue."""
+
+from __future__ import annotations
+
+import heapq
+import importlib.util
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schedmate.scheduler import POLICIES, ClusterSpec, Job, Scheduler
+
+_spec = importlib.util.spec_from_file_location("easy_oracle", Path(__file__).with_name("easy_oracle.py"))
+assert _spec is not None
+assert _spec.loader is not None
+easy_oracle = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(easy_oracle)
+
+Timed = tuple[int, int, int, int]  # submit, gpus, runtime, estimate
+
+
+def run(
+    jobs: list[Timed],
+    spec: ClusterSpec,
+    policy: str = "easy",
+    watch: Callable[[Scheduler, float], None] = lambda scheduler, now: None,
+    limits: bool = False,
+) -> list[float]:
+    """Start times, from a loop of its own: the simulator is not what is tested here."""
+    scheduler = Scheduler(spec, POLICIES[policy])
+    starts, number = [-1.0] * len(jobs), {}
+    ends: list[tuple[float, int]] = []
+    arrivals = sorted(range(len(jobs)), key=lambda i: (jobs[i][0], i))
+    while arrivals or ends:
+        now = min(jobs[arrivals[0]][0] if arrivals else math.inf, ends[0][0] if ends else math.inf, scheduler.wake_s)
+        while ends and ends[0][0] == now:
+            scheduler.end(heapq.heappop(ends)[1], now)
+        while arrivals and jobs[arrivals[0]][0] == now:
+            i = arrivals.pop(0)
+            submit, gpus, _, estimate = jobs[i]
+            job = Job(str(i), gpus, submit, float(estimate), float(estimate) if limits else None)
+            number[scheduler.submit(job)] = i
+        for slot in scheduler.cycle(now):
+            i = number[slot]
+            starts[i] = now
+            heapq.heappush(ends, (now + jobs[i][2], slot))
+        watch(scheduler, now)
+    return starts
+
+
+@st.composite
+def workloads(draw: st.DrawFn, largest: int, slack: int = 0) -> list[Timed]:
+    """Up to 14 jobs; runtimes of at least 1 and estimates that exceed them by up to ``slack``."""
+    job = st.tuples(st.integers(0, 12), st.integers(1, largest), st.integers(1, 9), st.integers(0, slack))
+    return [
+        (submit, gpus, runtime, runtime + more)
+        for submit, gpus, runtime, more in draw(st.lists(job, min_size=1, max_size=14))
+    ]
+
+
+@settings(max_examples=400, deadline=None)
+@given(workloads(largest=6))
+def test_same_as_the_textbook_on_one_pool_of_gpus(jobs: list[Timed]) -> None:
+    assert run(jobs, ClusterSpec.uniform(1, 6)) == easy_oracle.flat([job[:3] for job in jobs], 6)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data(), st.integers(2, 4), st.integers(2, 4))
+def test_same_as_the_plain_one_on_nodes(data: st.DataObject, nodes: int, capacity: int) -> None:
+    jobs = data.draw(workloads(largest=nodes * capacity))
+    expected = easy_oracle.on_nodes([job[:3] for job in jobs], nodes, capacity)
+    assert run(jobs, ClusterSpec.uniform(nodes, capacity)) == expected
+
+
+class Promises:
+    """Remembers the first start that each job was promised."""
+
+    def __init__(self, guaranteed: bool) -> None:
+        self.first: dict[str, float] = {}
+        self._guaranteed = guaranteed
+
+    def __call__(self, scheduler: Scheduler, now: float) -> None:
+        for plans in scheduler.state.reservations.values():
+            for plan in plans:
+                job = scheduler.state.table.jobs[plan.slot]
+                if plan.guaranteed == self._guaranteed and job is not None:
+                    self.first.setdefault(job.job_id, plan.start_s)
+
+
+@pytest.mark.parametrize("slack", [0, 6])
+@settings(max_examples=300, deadline=None)
+@given(data=st.data(), nodes=st.integers(1, 4), capacity=st.integers(1, 4))
+def test_the_head_never_starts_later_than_reserved(slack: int, data: st.DataObject, nodes: int, capacity: int) -> None:
+    """Whatever the jobs, as long as none outlives its estimate."""
+    jobs = data.draw(workloads(largest=nodes * capacity, slack=slack))
+    promises = Promises(guaranteed=False)
+    starts = run(jobs, ClusterSpec.uniform(nodes, capacity), watch=promises)
+    for job_id, promised_s in promises.first.items():
+        assert starts[int(job_id)] <= promised_s
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data(), nodes=st.integers(1, 4), capacity=st.integers(1, 4))
+def test_everything_starts_even_when_estimates_are_far_too_short(
+    data: st.DataObject, nodes: int, capacity: int
+) -> None:
+    jobs = data.draw(workloads(largest=nodes * capacity))
+    wrong = [(submit, gpus, runtime, data.draw(st.integers(0, runtime))) for submit, gpus, runtime, _ in jobs]
+    assert min(run(wrong, ClusterSpec.uniform(nodes, capacity))) >= 0
+
+
+def test_a_short_job_passes_and_a_long_one_that_would_delay_the_head_does_not() -> None:
+    jobs = [(0, 6, 10, 10), (1, 8, 5, 5), (2, 2, 8, 8), (2, 2, 9, 9)]
+    assert run(jobs, ClusterSpec.uniform(1, 8)) == [0, 10, 2, 15]
+
+
+def test_a_long_job_passes_where_it_takes_nothing_that_is_reserved() -> None:
+    # Two nodes of 4; the head needs a whole node and gets node 1 at 3: the long job fits node 0 beside it only.
+    jobs = [(0, 2, 50, 50), (0, 4, 3, 3), (1, 4, 5, 5), (1, 2, 40, 40)]
+    assert run(jobs, ClusterSpec.uniform(2, 4)) == [0, 0, 3, 1]
+
+
+def test_enough_gpus_at_the_shadow_time_are_not_enough_when_no_node_is_whole() -> None:
+    """Counting GPUs, the last job would do no harm; on nodes it would break the only node that becomes free."""
+    jobs = [(0, 2, 50, 50), (0, 2, 10, 10), (0, 2, 50, 50), (1, 4, 5, 5), (2, 1, 40, 40), (2, 2, 40, 40)]
+    starts = run(jobs, ClusterSpec.uniform(2, 4))
+    by_counting = easy_oracle.flat([job[:3] for job in jobs], 8)
+    assert by_counting[3] == 10
+    assert starts[3] >= 50, "two nodes of 4 with 2 GPUs held on each until 50"
+
+
+def test_a_plan_is_made_anew_when_a_job_outlives_its_estimate() -> None:
+    # The first job says 10 and runs 100: at 10 its end is expected at 20, so at 10 a job of 9 may pass.
+    jobs = [(0, 6, 100, 10), (1, 8, 5, 5), (2, 2, 9, 9), (2, 2, 9, 9)]
+    assert run(jobs, ClusterSpec.uniform(1, 8)) == [0, 100, 10, 19]
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data(), nodes=st.integers(1, 4), capacity=st.integers(1, 4))
+def test_kant_keeps_every_guaranteed_start(data: st.DataObject, nodes: int, capacity: int) -> None:
+    """With hard limits on all jobs and no hints; hostile hints are tested with the policy itself."""
+    jobs = data.draw(workloads(largest=nodes * capacity, slack=6))
+    promises = Promises(guaranteed=True)
+    starts = run(jobs, ClusterSpec.uniform(nodes, capacity), policy="kant", watch=promises, limits=True)
+    for job_id, promised_s in promises.first.items():
+        assert starts[int(job_id)] <= promised_s
