@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Generic, TypeVar
@@ -82,7 +83,13 @@ class LocalEngine:
 def _start(function: Callable[[Any], Any]) -> _Worker[Any]:
     ours, theirs = _SPAWN.Pipe()
     process = _SPAWN.Process(target=_work, args=(theirs, function, os.getpid()), daemon=True)
-    process.start()
+    resource_tracker.ensure_running()  # it unblocks signals when it first starts: have that behind us
+    # Ctrl-C reaches the whole group: one that comes while a worker is still starting must not make it complain
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     theirs.close()
     return _Worker(process, ours)
 

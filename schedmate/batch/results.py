@@ -160,5 +160,15 @@ def _flat(row: Row) -> dict[str, Any]:
     flat = {name: row.get(name) for name in ("case", "kind", "sha256", "status", "seconds")}
     flat |= {"error_kind": error.get("kind"), "error_message": error.get("message")}
     flat |= {name: diagnosis.get(name) for name in columns}
-    return {key: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-            for key, value in flat.items()}  # fmt: skip
+    return {key: _valid(value) for key, value in flat.items()}
+
+
+def _valid(value: Any) -> Any:
+    """The value with every text in it valid Unicode: file names and bytes of logs need not be."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_valid(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _valid(item) for key, item in value.items()}
+    return value

@@ -42,9 +42,9 @@ def serve(
 
 
 def _check_reach(address: str, allow_remote: bool) -> None:
-    from schedmate.service.app import is_loopback
+    from schedmate.service.reach import is_loopback
 
-    if not is_loopback(address.lower().strip("[]")) and not allow_remote:
+    if not is_loopback(address) and not allow_remote:
         raise UserError(
             f"{address} can be reached from other machines, and the service has no authentication yet",
             "listen on 127.0.0.1, or pass --allow-remote on a network that you trust",

@@ -6,7 +6,6 @@ uses, on a thread of a small pool, and sends what comes back in the same JSON co
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 import tempfile
@@ -34,13 +33,13 @@ from schedmate.refine import refine_diagnosis
 from schedmate.service.bodies import SubmissionBody
 from schedmate.service.guard import Guard
 from schedmate.service.problems import Json, Problem, add_handlers
+from schedmate.service.reach import LOOPBACK_NAMES, is_loopback
 from schedmate.service.reports import GroupBy, Window, root_causes
 from schedmate.service.store import Store
 from schedmate.service.uploads import UNPACKED_PER_UPLOAD, Inbox, is_archive
 
 T = TypeVar("T")
 
-_LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
 _MOST_WAITING = 64
 _MIB = 1 << 20
 _SCHEMAS = Path(__file__).resolve().parent.parent / "schemas"
@@ -203,15 +202,7 @@ def _seconds(moment: datetime | None) -> float | None:
 def _hosts(settings: Settings) -> frozenset[str]:
     """The host names the service answers to: any, once it was told to listen beyond this machine."""
     host = settings.text("service.host").lower().strip("[]")
-    return _LOOPBACK_NAMES | {host} if is_loopback(host) else frozenset()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a service on that address."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return LOOPBACK_NAMES | {host} if is_loopback(host) else frozenset()
 
 
 def _contract(name: str, status: int = 200) -> dict[int | str, dict[str, Any]]:

@@ -109,7 +109,7 @@ def _tar_members(stream: BinaryIO, limit_bytes: int) -> Iterator[tuple[str, Bina
     with tarfile.open(fileobj=bounded, mode="r:") as archive:
         count = 0
         while (member := archive.next()) is not None:
-            archive.members.clear()  # it would keep every header
+            archive.members.clear()  # type: ignore[attr-defined]  # it would keep every header
             count += 1
             if count > MAX_FILES * 2:
                 raise Problem(413, f"more than {MAX_FILES * 2} entries in the archive", "send fewer")
