@@ -49,7 +49,7 @@ def snapshot(scheduler: Scheduler) -> Any:
             [sorted((e, s) for e, s in ends.order) if ends else None for ends in (state.ends, state.limits)],
             [ends.ends_s if ends else None for ends in (state.ends, state.limits)],
             [
-                {gpus: [e for e in sized.alive()] for gpus, sized in (lane.by_size or {}).items() if sized.first()}
+                {gpus: list(sized.alive()) for gpus, sized in (lane.by_size or {}).items() if sized.first()}
                 for lane in state.queue.lanes
             ],
             (state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained),
