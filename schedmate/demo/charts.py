@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 
 from predictors.types import Prediction
 from schedmate.demo.jobs import Ask, Truth
+from schedmate.demo.outcome import share_until
 from schedmate.demo.plays import PLAYS
 from schedmate.demo.walk import Walk
 from schedmate.report import Figure, Plot, figure, linear, logarithmic
 from schedmate.report.plot import spread
 from schedmate.report.scale import NBSP, Scale, duration, percent, tick_duration
-from schedmate.simulator import Result
 from schedmate.simulator.metrics import SIZE_BUCKETS
 
 DAY_S = 86_400.0
 #: Waits below this are drawn as this: half of the jobs start at once, and a logarithmic axis has no zero.
 SHORTEST_WAIT_S = 10.0
 ROW_PX, ROW_GAP_PX = 74, 26
-PANEL_PX = 250
+PANEL_PX = 210
 Floats = NDArray[np.float64]
 
 
@@ -62,14 +62,6 @@ def _utilisation(walk: Walk, end_s: float, width: int) -> tuple[str, float]:
         marks.append(plot.svg())
         top += ROW_PX + ROW_GAP_PX
     return "\n".join(marks), top + 24
-
-
-def share_until(result: Result, until_s: float) -> float:
-    """Mean GAR from the first moment until ``until_s``."""
-    times_s, values = result.gar.times_s, result.gar.values
-    inside = np.minimum(times_s, until_s)
-    seconds = inside[-1] - inside[0]
-    return float(np.dot(values[:-1], np.diff(inside)) / seconds) if seconds > 0 else 0.0
 
 
 def waiting(walk: Walk) -> Figure:
@@ -137,8 +129,8 @@ def _name_curves(plot: Plot, curves: Mapping[str, list[tuple[float, float]]], wi
             plot.label(x, y + 36, f"90{NBSP}% within {duration(_reached(curves[play.key], 0.9))}")
         return bottom
     for i, play in enumerate(PLAYS):
-        plot.label(44 + (i % 2) * 150, bottom + 4 + 18 * (i // 2), f"━ {play.title}", f"strong s-{play.key}")
-    return bottom + 18 * ((len(PLAYS) + 1) // 2)
+        plot.label(44 + (i % 2) * 150, bottom + 16 + 18 * (i // 2), f"━ {play.title}", f"strong s-{play.key}")
+    return bottom + 10 + 18 * ((len(PLAYS) + 1) // 2)
 
 
 def _reached(curve: Sequence[tuple[float, float]], share: float) -> float:
@@ -184,7 +176,8 @@ def _scatter(told: Sequence[tuple[Ask, Truth, Prediction]], width: int) -> tuple
     axis: Scale = logarithmic(low, high, tick_duration, ticks)
     height = 440 if width > 500 else 300
     plot = Plot((62, 24, width - 62 - 10, height), axis, axis)
-    plot.axes("actual duration", "predicted duration (median and 80 % interval)", grid_x=True)
+    name = "predicted duration (median and 80 % interval)" if width > 500 else "predicted (median, 80 % interval)"
+    plot.axes("actual duration", name, grid_x=True)
     plot.band([(low, low / 2), (high, high / 2)], [(low, low * 2), (high, high * 2)], "factor")
     plot.line([(low, low), (high, high)], "guide")
     for holds, style in ((True, "s-hints"), (False, "s-easy")):

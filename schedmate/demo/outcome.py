@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from schedmate.demo.plays import BASELINE, PLAYS, Play
 from schedmate.demo.scores import diagnosis_scores, fact_scores, prediction_scores, progress_scores
 from schedmate.demo.walk import Walk
@@ -56,12 +58,21 @@ def policy_row(walk: Walk, play: Play) -> dict[str, Any]:
         "jct_s": summary["jct_s"],
         "queueing_s": summary["queueing_s"],
         "sor": summary["sor"],
+        "sor_while_arriving": share_until(result, walk.workload.span_s),
         "gfr": summary["gfr"]["mean"],
         "makespan_s": summary["makespan_s"],
         "bounded_slowdown": summary["bounded_slowdown"]["mean"],
         "jct_ratio": _ratio(result, base),
         "jwtd_s": summary["jwtd_s"],
     }
+
+
+def share_until(result: Result, until_s: float) -> float:
+    """Mean GAR from the first moment until ``until_s``."""
+    times_s, values = result.gar.times_s, result.gar.values
+    inside = np.minimum(times_s, until_s)
+    seconds = inside[-1] - inside[0]
+    return float(np.dot(values[:-1], np.diff(inside)) / seconds) if seconds > 0 else 0.0
 
 
 def _ratio(result: Result, base: Result) -> float:

@@ -88,5 +88,5 @@ def gpu_memory_mib(project: Project, hyper: Hyper, cluster: ClusterSpec) -> floa
 
 
 def host_memory_mib(project: Project) -> float:
-    """Peak host memory of one node."""
-    return project.gpus_per_node * (HOST_MIB_PER_PROCESS + project.workers * HOST_MIB_PER_WORKER)
+    """Peak host memory of the whole job, over all its nodes."""
+    return project.gpus * (HOST_MIB_PER_PROCESS + project.workers * HOST_MIB_PER_WORKER)

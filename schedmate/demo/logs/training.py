@@ -45,9 +45,12 @@ class Trail:
         return float(self.hyper.lr) * 0.5 * (1 + math.cos(math.pi * step / max(self.steps_planned, 1)))
 
     def steps(self, every: int) -> list[int]:
-        """Logged steps: multiples of ``every``, thinned to about `RECORDS`."""
+        """Logged steps: the first, multiples of ``every`` thinned to about `RECORDS`, and the last of a whole run."""
         stride = every * max(1, math.ceil(self.steps_done / every / RECORDS))
-        return list(range(stride, self.steps_done + 1, stride))
+        logged = {min(every, self.steps_done), *range(stride, self.steps_done + 1, stride)}
+        if self.steps_done == self.steps_planned:
+            logged.add(self.steps_done)
+        return sorted(logged - {0})
 
     def epoch_of(self, step: int) -> tuple[int, int, int]:
         """(epoch from 0, batch within it from 1, batches per epoch)."""
