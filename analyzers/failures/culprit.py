@@ -60,7 +60,10 @@ def _trusted(cause: Event, alike: list[Event]) -> bool:
 
 
 def _victim_on(cause: Event, scan: Scan, topology: Topology) -> int | None:
-    """The rank on the cause's node that felt it directly (its own error follows from the cause)."""
+    """The rank on the cause's node that felt it directly (its own error follows from the cause). A network port
+    serves all ranks of its node, so none of them is singled out."""
+    if cause.signature.category == "infrastructure-network":
+        return None
     felt = [
         event
         for event in scan.events

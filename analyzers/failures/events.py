@@ -94,18 +94,15 @@ class Scan:
             self.streams[key] = Stream(file, rank)
         return self.streams[key]
 
-    def saw_time(self, moment: datetime | None) -> None:
-        """Widen the job's window."""
-        if moment is None:
-            return
-        moment = moment.replace(tzinfo=None)
-        try:
-            if self.first_time is None or before(moment, self.first_time):
-                self.first_time = moment
-            if self.last_time is None or before(self.last_time, moment):
-                self.last_time = moment
-        except ValueError:
-            return
+    def started(self, moment: datetime | None) -> None:
+        """The job was running at this moment; the earliest one is taken as its start."""
+        if moment is not None and (self.first_time is None or before(moment, self.first_time)):
+            self.first_time = moment
+
+    def printed(self, moment: datetime | None) -> None:
+        """The job printed something at this moment; the latest one is taken as its end."""
+        if moment is not None and (self.last_time is None or before(self.last_time, moment)):
+            self.last_time = moment
 
 
 def seconds_between(a: datetime | None, b: datetime | None) -> float | None:

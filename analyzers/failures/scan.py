@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -26,6 +26,7 @@ MOST_LAYOUT_LINES = 5000
 MOST_ACCOUNTING_LINES = 20_000
 HANDLED_WITHIN_LINES = 4
 TIME_WITHIN_LINES = 40
+GENERIC_PRIORITY = 20
 CRASH_STACK_LINES = 12
 
 _XID = re.compile(r"Xid \(PCI:(?P<pci>[0-9a-fA-F:.]+)\): (?P<number>\d{1,3})\b(?P<rest>.*)")
@@ -126,8 +127,6 @@ class _FileReader:
             if not is_table(accounting):
                 self._block(first, text, lines)
             self.scan.lines += len(lines)
-            if self.file.kind not in ("kernel", "scheduler", "kubernetes"):
-                self._window(lines)
         if accounting and is_table(accounting):
             self.scan.accounting.append((self.file, accounting))
         self._finish()
@@ -135,6 +134,7 @@ class _FileReader:
     def _block(self, first: int, text: str, lines: list[str]) -> None:
         self.lines = lines
         hits = self.scanner.matcher.hits(text, lines)
+        self._window(first, lines, {index for index, found in hits.items() if min(found) < self.scanner.first_mark})
         worth = sorted(hits)
         at, index = 0, 0
         while True:
@@ -176,7 +176,9 @@ class _FileReader:
             self._layout(text, prefix)
         if "attempt" in marks and prefix.rank is None and self.file.kind not in ("kernel", "scheduler", "kubernetes"):
             self._new_attempt(text)
-        raised = self._traceback(rank, prefix, here, "traceback" in marks)
+        raised, in_stack = self._traceback(rank, prefix, here, "traceback" in marks)
+        if in_stack:
+            return
         event = self._event(here, prefix, rank, matched, raised)
         if event is not None:
             self._keep(event, rank, handled="handled" in marks and not GIVES_UP.search(text))
@@ -293,22 +295,27 @@ class _FileReader:
         else:
             event.mild = True
 
-    def _traceback(self, rank: int | None, prefix: Prefix, here: LogEvidence, begins: bool) -> Raised | None:
-        """Feed the open traceback of this process, or open one; returns the exception that this line ends with."""
+    def _traceback(
+        self, rank: int | None, prefix: Prefix, here: LogEvidence, begins: bool
+    ) -> tuple[Raised | None, bool]:
+        """Feed the open traceback of this process, or open one. Returns the exception that this line ends with, and
+        whether the line is part of the stack."""
         trace = self.open.get(rank)
         if begins and (trace is None or not trace[0].raised):
             self.open[rank] = (Traceback(), [])
-            return None
+            return None, False
         if trace is None:
-            return None
+            return None, False
         reader, _ = trace
         seen = len(reader.raised)
-        reader.feed(prefix.rest, here)
+        before_rest = here.text[: len(here.text) - len(prefix.rest)]
+        indentation = before_rest[len(before_rest.rstrip(" \t")) :]
+        in_stack = reader.feed(indentation + prefix.rest, here)
         if reader.done:
             self._close(rank)
             if begins:
                 self.open[rank] = (Traceback(), [])
-        return reader.raised[-1] if len(reader.raised) > seen else None
+        return (reader.raised[-1] if len(reader.raised) > seen else None), in_stack
 
     def _close(self, rank: int | None) -> None:
         """A traceback is over: of a chain of exceptions the most telling one stays, the others are put aside."""
@@ -316,8 +323,9 @@ class _FileReader:
         if len(events) < 2:
             return
         direct = any(raised.direct_cause_of_next for raised in reader.raised)
-        ordered = events if direct else events[::-1]
-        best = max(ordered, key=lambda e: (e.signature.priority > 20, e.weight))
+        telling = any(event.signature.priority > GENERIC_PRIORITY for event in events)
+        ordered = events if direct or telling else events[::-1]
+        best = max(ordered, key=lambda e: (e.signature.priority > GENERIC_PRIORITY, e.weight))
         for event in events:
             if event is not best and not event.dismissed:
                 event.dismissed = "it belongs to the same chain of exceptions as the line that is quoted"
@@ -392,9 +400,15 @@ class _FileReader:
         for found in _JOB_ID.findall(text):
             self.scan.job_ids.update(number for number in found if number)
 
-    def _window(self, lines: list[str]) -> None:
-        for line in (*lines[:5], *lines[-5:]):
-            self.scan.saw_time(strip_prefix(line[:LINE_CHARS]).time)
+    def _window(self, first: int, lines: list[str], hits: Container[int]) -> None:
+        """When the job began (told only by a quiet line at the head of a file) and when it last printed something."""
+        if self.file.kind in ("kernel", "scheduler", "kubernetes"):
+            return
+        head = [line for index, line in enumerate(lines[:5]) if index not in hits] if first == 1 else []
+        for line in head:
+            self.scan.started(strip_prefix(line[:LINE_CHARS]).time)
+        for line in lines[-5:]:
+            self.scan.printed(strip_prefix(line[:LINE_CHARS]).time)
 
     def _finish(self) -> None:
         for rank in list(self.open):

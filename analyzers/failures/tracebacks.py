@@ -40,19 +40,19 @@ class Traceback:
     _waiting: bool = False
 
     def feed(self, rest: str, original: LogEvidence) -> bool:
-        """Take one line; returns whether it belongs to the traceback."""
+        """Take one line; returns whether it is part of the stack (a frame or source), which never is an event."""
         self._lines += 1
         if self._lines > _MOST_LINES:
             self.done = True
             return False
         stripped = rest.strip()
-        if not stripped or stripped.startswith("Traceback (most recent") or stripped.startswith("| "):
-            return True
+        if not stripped or stripped.startswith(("Traceback (most recent", "| ")):
+            return False
         if _CHAIN_DIRECT in stripped or _CHAIN_DURING in stripped:
             if self.raised:
                 self.raised[-1].direct_cause_of_next = _CHAIN_DIRECT in stripped
             self._waiting, self._user_frame = False, None
-            return True
+            return False
         if frame := FRAME.match(stripped):
             self._waiting = False
             if not LIBRARY.search(frame["path"]):
@@ -61,16 +61,16 @@ class Traceback:
         if self._waiting:
             self.done = True
             return False
-        if rest[:1] in " \t" or set(stripped) <= set("^~ "):
+        if rest.startswith(("  ", "\t")) or set(stripped) <= set("^~ "):
             return True
         exception = _EXCEPTION.match(stripped)
         if exception and is_exception_type(exception["type"]):
             self.raised.append(Raised(original, exception["type"], exception["message"] or "", self._user_frame))
             self._waiting = True
-            return True
+            return False
         # A source line whose indentation was lost by a collector, or the tail of an odd traceback.
         self.done = self._lines > 60
-        return not self.done
+        return False
 
 
 def is_exception_type(name: str) -> bool:
