@@ -49,7 +49,7 @@ _PAIR = re.compile(
     r"(?P<unit>[ \t]?(?:ms|us|µs|sec|s|min|h|it/s|s/it|steps?/s|%)(?![\w/]))?"
 )
 _FRACTION = re.compile(
-    r"(?<![\w./:-])[\[(]?[ \t]*(?P<step>\d{1,12})[ \t]*/[ \t]*(?P<total>\d{1,12})(?![\d/.:]|[ \t]*/)"
+    r"(?<![\w./:-])[\[(]?[ \t]*(?P<step>\d{1,12})[ \t]*(?:/|of|out of)[ \t]*(?P<total>\d{1,12})(?![\d/.:]|[ \t]*/)"
 )
 _MAX_TEXT = 2000
 _MAX_PAIRS = 60
@@ -165,10 +165,10 @@ _PER_SECOND = re.compile(
     r"|ups|its)$"
 )
 _SECONDS_PER = re.compile(
-    r"(?:s|sec|secs|seconds|ms|time|elapsed time|elapsed|avg time|average time|mean time|duration|wall time)"
+    r"(?:(?:timing |time )?(?:s|sec|secs|seconds|ms)|time|elapsed time|elapsed|avg time|average time|mean time|duration|wall time)"
     r" ?(?:/|per) ?(?:step|steps|it|iter|iters|iteration|iterations|batch|update|global step|train step|training step)"
     r"|(?:avg |average |mean |train |training |global |last )?(?:iter|iteration|step|batch|update|it)"
-    r" (?:time|duration|secs?|seconds|ms|latency)(?: (?:avg|mean|ms|s|sec))?"
+    r" (?:time|timing|duration|secs?|seconds|ms|latency)(?: (?:in )?(?:avg|mean|ms|s|sec|seconds))?"
 )
 _UNIT_IN_KEY = re.compile(r"\(\s*(ms|us|s|sec|secs|seconds|min|h)\s*\)|[_ ](ms|us)$|\b(ms) ?(?:/|per)\b", re.I)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

@@ -48,7 +48,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("a", r"[Rr]ank[ _]?(?P<rank>\d{1,6}): "),
     ("[", r"\[[a-z_]+(?P<rank>\d{1,6})\]:"),  # torchrun: [default0]:
     ("[", r"\[(?:[\w.-]+@)?\d+,(?P<rank>\d{1,6})\]<std(?:out|err)>:\s?"),  # mpirun --tag-output
-    ("[", r"\[(?P<bare>\d{1,6})\](?:<std(?:out|err)>:)?\s(?=\S)"),  # Intel MPI, Horovod
+    ("[", r"\[(?P<bare>\d{1,6})\](?:<std(?:out|err)>:)? (?=\S)"),  # Intel MPI, Horovod
     ("0", r"(?P<rank>\d{1,5}):\s(?=\S)(?!\d+[:/])"),  # srun -l
     ("a", r"task=(?P<rank>\d{1,6})\s"),
     ("(", r"\((?:[\w.:]+ )?pid=\d+(?:, ip=(?P<node>[\w.:-]+))?[^)]{0,80}\)\s?"),  # Ray

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -150,7 +151,18 @@ class _Assessment:
         """A total that the log announces (the one named most plainly) and the step has not passed."""
         announced = self.tracker.planned.get(role, {})
         fitting = [amount for _, amount in sorted(announced.items()) if amount >= at_least]
+        if not fitting and role == "total":
+            fitting = [amount for amount in self._said_once() if amount >= at_least]
         return fitting[0] if fitting else None
+
+    def _said_once(self) -> Iterator[int]:
+        """Numbers of steps that stand once, before the first record ("steps: 15000" in a configuration)."""
+        begin = next(iter(self.main)).order
+        for series in self.tracker.series.values():
+            last = series.last
+            plural = series.label.endswith(("steps", "iterations", "iters", "updates"))
+            if plural and series.count == 1 and last is not None and last.order < begin and last.step:
+                yield last.step
 
     def _pace(self, records: list[Record], recent: list[Record], found: list[Interval]) -> float | None:
         by_time = present_pace(found) if any(record.time is not None for record in recent) else None
@@ -289,7 +301,7 @@ def _from_epochs(tracker: Tracker) -> Progress:
     last = series.last if series is not None else None
     told = last is not None and series is not None and (series.count >= 2 or last.loss is not None or last.epochs)
     if series is None or last is None or not told:
-        return Progress()
+        return _from_losses(tracker)
     records = [
         replace(record, step=int(record.epoch or 0)) for record in series if record.epoch == int(record.epoch or 0)
     ]
@@ -308,6 +320,21 @@ def _from_epochs(tracker: Tracker) -> Progress:
         anomaly="divergence" if verdict == "divergence" else "loss_spike" if verdict == "loss_spike" else None,
         evidence=(last.evidence(),),
         format=series.format.name if series.format else "general",
+    )
+
+
+def _from_losses(tracker: Tracker) -> Progress:
+    """What is left when a log counts nothing: its losses."""
+    losses = max(tracker.loose.values(), key=len, default=deque())
+    if len(losses) < 3:
+        return Progress()
+    verdict = anomaly.divergence([loose.loss for loose in losses])
+    last = losses[-1]
+    return Progress(
+        last_loss=_printable(last.loss),
+        anomaly="divergence" if verdict == "divergence" else "loss_spike" if verdict == "loss_spike" else None,
+        evidence=(last.record.evidence(),),
+        format="general",
     )
 
 

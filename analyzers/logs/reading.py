@@ -64,6 +64,10 @@ def read_line(text: str, formats: tuple[LogFormat, ...]) -> Reading | None:
     prefix = strip_prefix(text)
     rest = prefix.rest[:2000]
     known = recognise(rest, formats)
+    if known is None and prefix.rank is not None and text.lstrip()[:1].isdigit():
+        known = recognise(text, formats)  # "1200: 2.31 avg loss": a step, not the task of srun -l
+        if known is not None:
+            prefix, rest = prefix._replace(rank=None), text[:2000]
     reading = Reading(rank=prefix.rank, time=prefix.time or time_within(text))
     found: list[Pair]
     begins = len(rest)
@@ -108,6 +112,8 @@ def read_row(values: dict[str, str]) -> Reading | None:
     found = [Pair(key, value, None, "", 0, 0) for key, value in values.items()]
     _take_pairs(reading, found, {})
     reading.label = "row"
+    if reading.time is None:
+        reading.time = next((time for time in map(time_within, values.values()) if time is not None), None)
     return reading if reading.step is not None or reading.epoch is not None else None
 
 
@@ -155,6 +161,8 @@ def _take_pairs(reading: Reading, found: list[Pair], names: dict[str, Role]) -> 
         if _take(reading, role, pair, unit):
             best[role] = rank
             first = min(first, pair.end if role in ("step", "epoch") else pair.start)
+    if reading.total is None and reading.step is not None:  # "iteration 40/900 | global_step: 40"
+        reading.total = next((_count(p.total) for p in found if p.total and _count(p.value) == reading.step), None)
     reading.planned = tuple(planned)
     return first
 

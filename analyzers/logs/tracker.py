@@ -19,6 +19,10 @@ _DAY_S = 86400.0
 _BLOCK_LINES = 20
 _COLUMNS = re.compile(r"[ \t]*[,;\t][ \t]*")
 _NAME = re.compile(r"[A-Za-z_][\w ./()%@:-]*")
+#: A line that may be a row or the names of columns: two separators, or words that begin with a counter's.
+_TABLE = re.compile(
+    r"[^,]*,[^,]*,|[^\t]*\t|[^;]*;[^;]*;|\s*(?i:epoch|step|iter|iteration)\s+[A-Za-z_]\S*\s+[A-Za-z_]\S*"
+)
 _FINISHED = re.compile(
     r"(?i)train(?:ing)? (?:has )?(?:completed|complete|finished|done|ended)|finished training|done training|"
     r"`?Trainer\.fit`? stopped|train_runtime|job (?:completed|finished)|early stopping|exiting program|all done"
@@ -110,7 +114,7 @@ class Tracker:
     def line(self, number: int, text: str) -> bool:
         """Take one line; True when it said something about progress."""
         self.order += 1
-        if self._columns or text.count(",") >= 2 or "\t" in text or text.count(";") >= 2:
+        if self._columns or _TABLE.match(text):
             row = self._row(text)
             if row is not None:
                 self._enter(row, number, text)
@@ -131,7 +135,10 @@ class Tracker:
             self.last_time = self._clock.seconds(time)
 
     def _row(self, text: str) -> Reading | None:
+        """A row of the table whose column names stood above; a line of column names begins one."""
         cells = [cell.strip().strip("\"'") for cell in _COLUMNS.split(text.strip())]
+        if len(cells) < 2:
+            cells = text.split()
         if len(cells) < 2:
             return None
         if self._columns and len(cells) == len(self._columns):
