@@ -1,0 +1,369 @@
+"""Which model is trained, and how many parameters it has where its layers are known."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from analyzers.source.idioms.optimisation import optimizer_calls
+from analyzers.source.idioms.training import Training
+from analyzers.source.knowledge.lookup import model_parameters, parameters_in_name
+from analyzers.source.program.events import Call
+from analyzers.source.program.expressions import library_base
+from analyzers.source.program.values import Bound, ClassVal, Const, Ext, Map, Obj, Origin, Seq, Unknown, Val
+from analyzers.source.reading import Reading, as_number, as_text
+
+_NOT_MODELS = re.compile(r"Tokenizer|Processor|Config|FeatureExtractor|Scheduler|Dataset|Loss|Trainer|Arguments")
+_MODULE_CALL = re.compile(
+    r"(torch\.nn|nn|flax\.nnx|flax\.linen|lightning|pytorch_lightning|keras|tensorflow\.keras)[\w.]*(Module|Model)<"
+)
+_WEIGHTLESS = re.compile(
+    r"ReLU|GELU|SiLU|Tanh|Sigmoid|Softmax|Dropout|Pool|Flatten|Identity|Loss|ELU|Mish|Upsample|Pad|Unfold|Fold|"
+    r"PixelShuffle|Hardswish|Rngs|Unflatten|CosineSimilarity|DataParallel|Buffer"
+)
+LAYERS_MAX = 5_000
+
+
+def trained_model(reading: Reading, training: Training) -> Val | None:
+    """The object whose parameters go to the optimizer, that is wrapped for training, or that a trainer fits."""
+    for call in optimizer_calls(reading):
+        first = call.argument(0, "params")
+        found = _owner_of_parameters(first, 0)
+        if found is not None:
+            return unwrapped(found)
+    for call in reading.calls:
+        if call.path.endswith("Optimizer") and "nnx" in call.path and call.args:
+            return unwrapped(call.args[0])
+        if call.path == "deepspeed.initialize":
+            model = call.argument(1, "model")
+            if model is not None:
+                return unwrapped(model)
+    if training.call is not None and training.trainer:
+        model = training.call.argument(0, "model")
+        if model is None and isinstance(training.call.receiver, Obj) and training.call.receiver.call is not None:
+            model = training.call.receiver.call.argument(0, "model") or training.call.receiver
+        if model is not None:
+            return unwrapped(model)
+    models = [c.result for c in reading.calls if is_module_call(c) and c.result is not None and not c.loops]
+    # Parts are built inside the whole: of nested modules the outermost was called first.
+    return unwrapped(models[0]) if models else None
+
+
+def is_module_call(call: Call) -> bool:
+    """Whether a call builds a network of the tree."""
+    return _MODULE_CALL.match(call.path) is not None
+
+
+def unwrapped(value: Val) -> Val:
+    """A model without the wrappers around it."""
+    for _ in range(8):
+        if isinstance(value, Obj) and isinstance(value.cls, Ext) and isinstance(value.attrs.get("module"), Obj):
+            value = value.attrs["module"]
+        elif isinstance(value, Unknown) and value.options:
+            value = value.options[0]
+        else:
+            break
+    return value
+
+
+def _owner_of_parameters(value: Val | None, depth: int) -> Val | None:
+    if value is None or depth > 6:
+        return None
+    if isinstance(value, Obj):
+        call = value.call
+        if call is not None and call.name in ("parameters", "named_parameters", "trainable_parameters"):
+            return call.receiver
+        if isinstance(value.cls, ClassVal):
+            return value
+        for inner in [*(call.args if call is not None else []), *value.attrs.values()][:6]:
+            found = _owner_of_parameters(inner, depth + 1)
+            if found is not None:
+                return found
+        return None
+    if isinstance(value, Bound) and value.name in ("parameters", "named_parameters"):
+        return value.owner
+    if isinstance(value, Seq | Map):
+        items = value.items if isinstance(value, Seq) else list(value.items.values())
+        for item in items[:6]:
+            found = _owner_of_parameters(item, depth + 1)
+            if found is not None:
+                return found
+    if isinstance(value, Unknown):
+        for option in value.options:
+            found = _owner_of_parameters(option, depth + 1)
+            if found is not None:
+                return found
+    return None
+
+
+def model_name(reading: Reading, training: Training) -> tuple[str, float, Origin] | None:
+    """The model's name, how sure, and where."""
+    loaded = [
+        c
+        for c in reading.calls
+        if c.name in ("from_pretrained", "from_config", "pipeline", "create_model", "SentenceTransformer")
+    ]
+    for call in loaded:
+        owner = call.path.rpartition(".")[0].rpartition(".")[2]
+        if _NOT_MODELS.search(owner):
+            continue
+        text = as_text(
+            call.argument(1 if call.name == "pipeline" else 0, "pretrained_model_name_or_path", "model_name", "model")
+        )
+        if text:
+            return text, 0.9, _text_origin(call)
+    model = trained_model(reading, training)
+    if isinstance(model, Obj):
+        found = _object_name(reading, model)
+        if found is not None:
+            return found
+    setting = reading.settings.get("model")
+    text = as_text(setting.value) if setting is not None else None
+    if text and setting is not None:
+        return text, setting.confidence, setting.origin
+    layers, hidden = reading.number("layers"), reading.number("hidden")
+    if reading.launch.entry is None and layers is not None and hidden is not None and layers[0] > 0:
+        kind = re.sub(r"^pretrain_|\.py$", "", reading.launch.program.rpartition("/")[2]).upper() or "transformer"
+        return f"{kind} ({int(layers[0])} layer, {int(hidden[0])} hidden)", 0.8, layers[1].origin
+    load = reading.settings.get("load")
+    if reading.launch.entry is None and load is not None and as_text(load.value):
+        return str(as_text(load.value)), 0.55, load.origin
+    return None
+
+
+def _text_origin(call: Call) -> Origin:
+    value = call.args[0] if call.args else next(iter(call.kwargs.values()), None)
+    origin = getattr(value, "origin", None)
+    return origin if isinstance(origin, Origin) and origin.file else call.origin
+
+
+def _object_name(reading: Reading, model: Obj) -> tuple[str, float, Origin] | None:
+    if isinstance(model.cls, ClassVal):
+        network = model.attrs.get("net") or model.attrs.get("model") or model.attrs.get("backbone")
+        if (
+            library_base(model.cls) is not None
+            and "ightning" in (library_base(model.cls) or "")
+            and isinstance(network, Obj)
+        ):
+            inner = _object_name(reading, network)
+            if inner is not None:
+                return inner
+        kind = next((as_text(a) for a in (model.call.args if model.call is not None else []) if as_text(a)), None)
+        detail = _shape(model)
+        name = model.cls.name + (f" ({kind})" if kind and len(kind) < 40 else "") + detail
+        return name, 0.85, model.origin
+    path = model.cls.path
+    if path.startswith(
+        ("torchvision.models", "timm.", "segmentation_models", "torch.nn.", "keras.", "tensorflow.keras")
+    ):
+        last = path.rpartition(".")[2]
+        if path.startswith("torch.nn."):
+            numbers = [
+                str(int(n)) for n in map(as_number, model.call.args if model.call is not None else []) if n is not None
+            ]
+            return f"nn.{last}({','.join(numbers)})", 0.85, model.origin
+        return last, 0.9, model.origin
+    return None
+
+
+def _shape(model: Obj) -> str:
+    """Depth and width of a transformer, where its configuration object says them."""
+    config = model.attrs.get("config") or (model.call.args[0] if model.call is not None and model.call.args else None)
+    values = config.attrs if isinstance(config, Obj) else config.items if isinstance(config, Map) else {}
+    parts = []
+    for label, names in (("layer", ("n_layer", "num_layers", "n_layers")), ("head", ("n_head", "num_heads", "n_heads")),
+                         ("embd", ("n_embd", "hidden_size", "d_model"))):  # fmt: skip
+        number = next((as_number(values[n]) for n in names if n in values and as_number(values[n]) is not None), None)
+        if number is not None:
+            parts.append(f"{int(number)} {label}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+# --- parameters ---------------------------------------------------------------------------------------------------
+
+
+def offer_parameters(reading: Reading, training: Training) -> None:
+    """``model_params_approx`` from published figures, the layers built, or the transformer's shape."""
+    name = reading.value("model")
+    model = trained_model(reading, training)
+    if isinstance(name, str):
+        published = model_parameters(name)
+        local = isinstance(model, Obj) and isinstance(model.cls, ClassVal)
+        if published is not None and not (local and _has_layers(model)):
+            if not _resized_head(model):
+                reading.offer("model_params_approx", published, 0.85, None, "looked_up")
+        elif not local:
+            written = parameters_in_name(name)
+            if written is not None:
+                reading.offer("model_params_approx", int(written), 0.75, None, "looked_up")
+    if "model_params_approx" not in reading.facts and isinstance(model, Obj):
+        count = _Counter().count(model)
+        if count is not None and count > 0:
+            reading.offer("model_params_approx", int(count), 0.75, model.origin, "computed")
+    layers, hidden, vocab = reading.number("layers"), reading.number("hidden"), reading.number("vocab")
+    if reading.launch.entry is None and layers is not None and hidden is not None and layers[0] > 0 and hidden[0] > 0:
+        # A decoder layer holds 12 d^2 weights (Kaplan et al. 2020); embeddings add vocabulary x d, 50k unless stated.
+        words = vocab[0] if vocab is not None else 50_257
+        total = 12 * layers[0] * hidden[0] ** 2 + words * hidden[0]
+        reading.offer("model_params_approx", int(total), 0.75, layers[1].origin, "computed")
+
+
+def _has_layers(model: Val | None) -> bool:
+    return isinstance(model, Obj) and _Counter().count(model) is not None
+
+
+def _resized_head(model: Val | None) -> bool:
+    classes = (
+        as_number(model.call.kwargs.get("num_classes")) if isinstance(model, Obj) and model.call is not None else None
+    )
+    return classes is not None and classes != 1000
+
+
+class _Counter:
+    """Adds up the parameters of the layers an object holds; gives up (None) on a layer it does not know."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+        self.layers = 0
+
+    def count(self, value: Val, depth: int = 0) -> float | None:
+        """Parameters of a module, a container of modules, or 0 for what is neither."""
+        self.layers += 1
+        if depth > 30 or self.layers > LAYERS_MAX:
+            return None
+        if isinstance(value, Seq):
+            if value.open and any(isinstance(i, Obj) for i in value.items):
+                return None
+            return self._sum(value.items, depth)
+        if not isinstance(value, Obj):
+            return 0.0
+        if id(value) in self.seen:
+            return 0.0  # shared weights count once
+        self.seen.add(id(value))
+        if isinstance(value.cls, ClassVal):
+            if library_base(value.cls) is None or not re.search(
+                r"nn\.|nnx|linen|ightning|keras", library_base(value.cls) or ""
+            ):
+                return 0.0
+            return self._sum(list(value.attrs.values()), depth)
+        return self._library(value, depth)
+
+    def _sum(self, values: list[Val], depth: int) -> float | None:
+        total = 0.0
+        for value in values:
+            part = self.count(value, depth + 1)
+            if part is None:
+                return None
+            total += part
+        return total
+
+    def _library(self, value: Obj, depth: int) -> float | None:
+        assert isinstance(value.cls, Ext)
+        path = value.cls.path
+        call = value.call
+        if not re.match(r"(torch\.nn|nn|flax\.nnx|torchvision\.models)\b", path) or call is None or "()" in path:
+            return 0.0
+        name = path.rpartition(".")[2]
+        if path.startswith("torchvision.models"):
+            return None if call.kwargs.get("num_classes") else float(model_parameters(name) or 0) or None
+        if name in ("Sequential", "ModuleList", "ModuleDict", "List"):
+            items: list[Val] = []
+            for argument in call.args:
+                items.extend(argument.items if isinstance(argument, Seq) else
+                             list(argument.items.values()) if isinstance(argument, Map) else [argument])  # fmt: skip
+                if isinstance(argument, Seq) and argument.open:
+                    return None
+                if isinstance(argument, Unknown):
+                    return None
+            return self._sum(items, depth)
+        return layer_parameters(name, call, tied="weight" in value.attrs)
+
+
+def layer_parameters(name: str, call: Call, *, tied: bool) -> float | None:
+    """Weights of one standard layer, or None where a size is not known; 0 for layers without weights."""
+    bias = (
+        0
+        if isinstance(call.argument(None, "bias", "use_bias"), Const) and _off(call.argument(None, "bias", "use_bias"))
+        else 1
+    )
+    if name == "Linear":
+        first, second = _number(call, 0, "in_features"), _number(call, 1, "out_features")
+        if first is None or second is None:
+            return None
+        return (0 if tied else first * second) + bias * second
+    if name in ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Conv"):
+        first, second = _number(call, 0, "in_channels", "in_features"), _number(call, 1, "out_channels", "out_features")
+        kernel = call.argument(2, "kernel_size")
+        groups = _number(call, 6, "groups") or 1
+        dimensions = int(name[-2]) if name[-2].isdigit() else 2
+        area = _kernel(kernel, dimensions)
+        if first is None or second is None or area is None:
+            return None
+        return first * second * area / groups + bias * second
+    if name in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "BatchNorm", "SyncBatchNorm"):
+        size = _number(call, 0, "num_features")
+        affine = call.argument(None, "affine")
+        return None if size is None else 0.0 if _off(affine) else 2 * size
+    if name in ("LayerNorm", "GroupNorm", "RMSNorm"):
+        size = _kernel(
+            call.argument(1 if name == "GroupNorm" else 0, "normalized_shape", "num_channels", "num_features"), 1
+        )
+        weights = 1 if name == "RMSNorm" or not bias else 2
+        return None if size is None else 0.0 if _off(call.argument(None, "elementwise_affine")) else weights * size
+    if name == "Embedding":
+        rows, columns = _number(call, 0, "num_embeddings"), _number(call, 1, "embedding_dim", "features")
+        return None if rows is None or columns is None else 0.0 if tied else rows * columns
+    if name in ("LSTM", "GRU", "RNN"):
+        return _recurrent(name, call)
+    if name == "Parameter":
+        return _tensor_size(call.args[0] if call.args else None)
+    return 0.0 if _WEIGHTLESS.search(name) else None
+
+
+def _recurrent(name: str, call: Call) -> float | None:
+    size, hidden = _number(call, 0, "input_size"), _number(call, 1, "hidden_size")
+    layers = _number(call, 2, "num_layers") or 1
+    if size is None or hidden is None or layers > 100:
+        return None
+    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[name]
+    directions = 2 if isinstance(v := call.kwargs.get("bidirectional"), Const) and v.value is True else 1
+    total = 0.0
+    for layer in range(int(layers)):
+        width = size if layer == 0 else hidden * directions
+        total += directions * gates * hidden * (width + hidden + 2)
+    return total
+
+
+def _tensor_size(value: Val | None) -> float | None:
+    if (
+        isinstance(value, Obj)
+        and value.call is not None
+        and value.call.path.rpartition(".")[2] in ("ones", "zeros", "randn", "rand", "empty")
+    ):
+        sizes = [
+            as_number(a)
+            for a in (
+                value.call.args[0].items if value.call.args and isinstance(value.call.args[0], Seq) else value.call.args
+            )
+        ]
+        known = [s for s in sizes if s is not None]
+        return float(math.prod(known)) if known and len(known) == len(sizes) else None
+    return None
+
+
+def _off(value: Val | None) -> bool:
+    return isinstance(value, Const) and value.value in (False, 0, None)
+
+
+def _number(call: Call, position: int, *names: str) -> float | None:
+    value = as_number(call.argument(position, *names))
+    return float(value) if value is not None and abs(value) < 1e12 else None
+
+
+def _kernel(value: Val | None, dimensions: int) -> float | None:
+    if isinstance(value, Seq):
+        sizes = [as_number(i) for i in value.items]
+        known = [s for s in sizes if s is not None]
+        return float(math.prod(known)) if len(known) == len(sizes) and known else None
+    number = as_number(value)
+    return float(number**dimensions) if number is not None and abs(number) < 1e6 else None

@@ -1,0 +1,249 @@
+"""Common names: what programs, trainers and launchers call the same thing, and collecting it as settings."""
+
+from __future__ import annotations
+
+from analyzers.source.launch.words import UNKNOWN
+from analyzers.source.library.configs import config_value, override_value, readable
+from analyzers.source.program.events import Call
+from analyzers.source.program.values import Const, Map, Obj, Origin, Unknown, Val
+from analyzers.source.reading import Reading, as_flag, as_text, matches
+
+#: Setting name -> names under which programs keep it, most telling first.
+NAMES: dict[str, tuple[str, ...]] = {
+    "epochs": ("num_train_epochs", "num_epochs", "max_epochs", "n_epochs", "total_epochs", "train_epochs", "nb_epochs",
+               "max_epoch", "epochs", "nepochs", "num_epoch", "epoch_num"),
+    "max_steps": ("max_train_steps", "max_steps", "num_train_steps", "train_steps", "total_steps", "max_iters",
+                  "train_iters",
+                  "max_iter", "num_training_steps", "num_steps", "num_iterations", "total_iterations",
+                  "training_steps", "n_steps"),
+    "batch_per_device": ("per_device_train_batch_size", "micro_batch_size", "train_micro_batch_size_per_gpu",
+                         "per_gpu_train_batch_size", "device_batch_size", "micro_batch_size_per_gpu",
+                         "batch_size_per_gpu",
+                         "batch_size_per_device"),
+    "batch": ("train_batch_size", "batch_size", "batchsize", "batch", "bs"),
+    "global_batch": ("global_batch_size", "global_train_batch_size", "total_batch_size"),
+    "grad_accum": ("gradient_accumulation_steps", "grad_accum_steps", "accumulate_grad_batches",
+                   "grad_accumulation_steps",
+                   "accum_iter", "grad_accum", "accumulation_steps", "gradient_accumulation", "update_freq",
+                   "accum_steps"),
+    "lr": ("learning_rate", "lr", "base_lr", "base_learning_rate", "max_lr"),
+    "seq_len": ("block_size", "max_seq_length", "max_seq_len", "seq_length", "sequence_length", "seq_len",
+                "context_length",
+                "max_length", "bptt", "model_max_length", "cutoff_len", "max_source_length", "ctx_len", "n_ctx"),
+    "image_size": ("image_size", "img_size", "imagesize", "crop_size", "input_resolution", "resolution",
+                   "train_crop_size"),
+    "model": ("model_name_or_path", "pretrained_model_name_or_path", "model_name", "model_id", "base_model", "arch",
+              "backbone",
+              "model", "model_type"),
+    "dataset": ("dataset_name", "dataset", "data_name", "train_file", "dataset_path", "data_path", "task_name",
+                "train_data",
+                "data_dir", "dataset_id"),
+    "optimizer": ("optimizer", "optim", "optimizer_name", "opt"),
+}  # fmt: skip
+_BY_NAME = {name: setting for setting, names in NAMES.items() for name in names}
+
+#: Switches and values of Megatron-style programs, which are often started from a checkout elsewhere.
+_MEGATRON = {
+    "micro_batch_size": "batch_per_device", "global_batch_size": "global_batch", "train_iters": "max_steps",
+    "train_samples": "train_samples", "lr": "lr", "seq_length": "seq_len", "tensor_model_parallel_size": "tp",
+    "pipeline_model_parallel_size": "pp", "num_layers": "layers", "hidden_size": "hidden",
+    "num_attention_heads": "heads",
+    "padded_vocab_size": "vocab", "pad_vocab_size_to": "vocab", "zero_stage": "zero", "optimizer": "optimizer",
+    "rampup_batch_size": "rampup", "fp16": "fp16", "bf16": "bf16", "checkpoint_activations": "activation_checkpointing",
+    "recompute_activations": "activation_checkpointing", "recompute_granularity": "activation_checkpointing",
+    "deepspeed_activation_checkpointing": "activation_checkpointing", "save": "save", "load": "load",
+    "context_parallel_size": "cp", "expert_model_parallel_size": "ep",
+}  # fmt: skip
+MEGATRON_MARKS = frozenset(
+    {"tensor_model_parallel_size", "pipeline_model_parallel_size", "micro_batch_size", "train_samples"}
+)
+
+
+def collect(reading: Reading) -> None:
+    """Fill ``reading.settings``, the surest sources first."""
+    for call in reading.calls:
+        _trainer(reading, call)
+    _deepspeed(reading)
+    if reading.launch.entry is None:
+        _launch_words(reading)
+    _read_names(reading)
+
+
+def launch_options(reading: Reading) -> dict[str, Val]:
+    """The program's own options as the launch command gives them, names normalised."""
+    words = reading.launch.arguments
+    options: dict[str, Val] = {}
+    i = 0
+    while i < len(words):
+        text = words[i].text
+        origin = Origin(words[i].file, words[i].line, "override")
+        i += 1
+        if not text.startswith("--"):
+            continue
+        name, equals, value = text[2:].partition("=")
+        if not equals:
+            following = words[i].text if i < len(words) else "--"
+            if following.startswith("--"):
+                value = "true"
+            else:
+                value = following
+                i += 1
+        known: Val = Unknown("launch") if UNKNOWN in value else override_value(value, origin)
+        if UNKNOWN not in value and value.replace("_", "").isdigit():
+            known = Const(int(value.replace("_", "")), origin)
+        # A repeated option: the last one that is not a placeholder such as -1 counts.
+        if not (isinstance(known, Const) and known.value == -1 and name.replace("-", "_") in options):
+            options[name.replace("-", "_")] = known
+    return options
+
+
+def _launch_words(reading: Reading) -> None:
+    """Without the program's source, its options by their common names."""
+    options = launch_options(reading)
+    is_megatron = len(MEGATRON_MARKS & set(options)) >= 2
+    for name, value in options.items():
+        if is_megatron and name in _MEGATRON:
+            reading.set(_MEGATRON[name], value, 0.9)
+        elif name in _BY_NAME and not is_megatron:
+            reading.set(_BY_NAME[name], value, 0.65)
+
+
+def _read_names(reading: Reading) -> None:
+    """Values the program reads under a common name: set and used, though we did not see what for."""
+    seen = {name.lower(): value for name, value in reading.machine.reads.items()}
+    for setting, names in NAMES.items():
+        for position, name in enumerate(names):
+            value = seen.get(name)
+            if isinstance(value, Const) and value.value is not None:
+                reading.set(setting, value, 0.62 - 0.005 * position)
+
+
+# --- trainers -----------------------------------------------------------------------------------------------------
+
+HF_ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "DPOConfig", "GRPOConfig", "PPOConfig",
+                "RewardConfig", "ORPOConfig", "KTOConfig")  # fmt: skip
+_HF = {
+    "num_train_epochs": "epochs", "max_steps": "max_steps_hf", "per_device_train_batch_size": "batch_per_device",
+    "gradient_accumulation_steps": "grad_accum", "learning_rate": "lr", "fp16": "fp16", "bf16": "bf16",
+    "optim": "hf_optimizer",
+    "gradient_checkpointing": "activation_checkpointing", "deepspeed": "deepspeed_config", "fsdp": "fsdp",
+    "save_strategy": "save_strategy", "load_best_model_at_end": "best_at_end", "max_seq_length": "seq_len",
+    "max_length": "seq_len",
+}  # fmt: skip
+_HF_DEFAULTS: dict[str, bool | int | float | str] = {
+    "num_train_epochs": 3, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "learning_rate": 5e-5,
+    "fp16": False, "bf16": False, "gradient_checkpointing": False, "save_strategy": "steps", "max_steps": -1,
+    "optim": "adamw_torch",
+}  # fmt: skip
+LIGHTNING_TRAINERS = ("lightning.Trainer", "pytorch_lightning.Trainer", "lightning.pytorch.Trainer",
+                      "lightning.pytorch.trainer.Trainer", "pytorch_lightning.trainer.Trainer", "L.Trainer",
+                      "pl.Trainer")  # fmt: skip
+_LIGHTNING = {
+    "max_epochs": "epochs", "max_steps": "max_steps_hf", "accumulate_grad_batches": "grad_accum",
+    "precision": "precision",
+    "strategy": "strategy", "devices": "devices", "num_nodes": "lightning_nodes", "accelerator": "accelerator",
+    "fast_dev_run": "fast_dev_run", "enable_checkpointing": "enable_checkpointing", "gpus": "devices",
+    "limit_train_batches": "limit_train_batches", "resume_from_checkpoint": "resume",
+}  # fmt: skip
+
+
+def base_name(path: str) -> str:
+    """A call path's library class name: ``transformers.TrainingArguments<Mine>`` -> ``TrainingArguments``."""
+    return path.partition("<")[0].rpartition(".")[2]
+
+
+def _trainer(reading: Reading, call: Call) -> None:
+    if base_name(call.path) in HF_ARGUMENTS and call.path[:1] != "<":
+        given = dict(call.kwargs)
+        for name, setting in _HF.items():
+            value = given.get(name)
+            if value is None and isinstance(call.result, Obj):
+                value = call.result.attrs.get(name)
+            if (value is None or (isinstance(value, Const) and value.value is None)) and name in _HF_DEFAULTS:
+                value = Const(_HF_DEFAULTS[name], Origin(call.origin.file, call.origin.line, "default"))
+            reading.set(setting, value, 0.9, call.origin)
+        reading.set("hf", Const(True, call.origin), 0.9)
+    elif matches(call.path, LIGHTNING_TRAINERS):
+        for name, setting in _LIGHTNING.items():
+            reading.set(setting, call.kwargs.get(name), 0.9, call.origin)
+        if "max_epochs" not in call.kwargs and "max_steps" not in call.kwargs and "fast_dev_run" not in call.kwargs:
+            reading.set("epochs", Const(1000, Origin(call.origin.file, call.origin.line, "default")), 0.75)
+        reading.set("lightning", Const(True, call.origin), 0.9)
+    elif call.name == "Accelerator" and "accelerate" in call.path:
+        reading.set("grad_accum", call.kwargs.get("gradient_accumulation_steps"), 0.85, call.origin)
+        reading.set("mixed_precision", call.kwargs.get("mixed_precision"), 0.85, call.origin)
+        reading.set("accelerate", Const(True, call.origin), 0.9)
+        if as_flag(call.kwargs.get("cpu")) is True:
+            reading.set("force_cpu", Const(True, call.origin), 0.9)
+    elif (
+        call.name in ("fit", "fit_generator")
+        and ("keras" in call.path or "epochs" in call.kwargs)
+        and "sklearn" not in call.path
+    ):
+        reading.set("epochs", call.argument(3 if "keras" in call.path else None, "epochs"), 0.88, call.origin)
+        reading.set("batch", call.argument(2 if "keras" in call.path else None, "batch_size"), 0.85, call.origin)
+
+
+# --- DeepSpeed configuration --------------------------------------------------------------------------------------
+
+
+def deepspeed_configuration(reading: Reading) -> Map | None:
+    """The DeepSpeed configuration that the program or a launcher uses, or None."""
+    call = reading.first("deepspeed.initialize")
+    config: Val | None = call.argument(8, "config", "config_params") if call is not None else None
+    if config is None and call is not None:
+        arguments = call.argument(0, "args")
+        if isinstance(arguments, Map):
+            config = arguments.items.get("deepspeed_config")
+    if config is None and "deepspeed_config" in reading.settings:
+        config = reading.settings["deepspeed_config"].value
+    if config is None:
+        config = launch_options(reading).get("deepspeed_config")
+    for name in ("deepspeed_config",):
+        setting = reading.launch.settings.get(name)
+        if config is None and setting is not None:
+            config = Const(setting.value, Origin(setting.file, setting.line))
+    written = as_text(config)
+    if written is not None:
+        path = readable(reading.machine, written)
+        loaded = config_value(reading.machine, path, attr=False) if path is not None else None
+        return loaded if isinstance(loaded, Map) else None
+    if isinstance(config, Unknown) and reading.machine.tree.overlay:
+        # A file name with an unknown part ($SLURM_JOB_ID) that the script itself writes.
+        loaded = next((config_value(reading.machine, p, attr=False) for p in reading.machine.tree.overlay), None)
+        return loaded if isinstance(loaded, Map) else None
+    return config if isinstance(config, Map) else None
+
+
+def inner(config: Map, *keys: str) -> Val | None:
+    """A nested value of a map."""
+    value: Val | None = config
+    for key in keys:
+        value = value.items.get(key) if isinstance(value, Map) else None
+    return value
+
+
+def _deepspeed(reading: Reading) -> None:
+    config = deepspeed_configuration(reading)
+    if config is None:
+        return
+    origin = config.origin
+    automatic = {"auto"}
+    pairs = {
+        "batch_per_device": inner(config, "train_micro_batch_size_per_gpu"),
+        "global_batch": inner(config, "train_batch_size"),
+        "grad_accum": inner(config, "gradient_accumulation_steps"),
+        "optimizer": inner(config, "optimizer", "type"),
+        "lr": inner(config, "optimizer", "params", "lr"),
+        "zero": inner(config, "zero_optimization", "stage"),
+        "fp16": inner(config, "fp16", "enabled"),
+        "bf16": inner(config, "bf16", "enabled") or inner(config, "bfloat16", "enabled"),
+    }
+    for name, value in pairs.items():
+        if not (isinstance(value, Const) and value.value in automatic) and not (
+            isinstance(value, Const) and isinstance(value.value, str) and value.value.startswith("$")
+        ):
+            reading.set(name, value, 0.92, origin)
+    if "zero" not in reading.settings:
+        reading.set("zero", Const(0, origin), 0.8, origin)
+    reading.set("deepspeed", Const(True, origin), 0.9, origin)

@@ -1,0 +1,280 @@
+"""Optimizer, learning rate, precision and activation checkpointing."""
+
+from __future__ import annotations
+
+from analyzers.source.idioms.training import Training
+from analyzers.source.program.events import Call
+from analyzers.source.program.values import Bound, Const, Ext, Obj, Origin, Seq, Unknown, Val
+from analyzers.source.reading import Reading, as_flag, as_number, as_text
+
+#: Optimizer classes by lower-case name -> (usual name, default learning rate or None).
+_OPTIMIZERS: dict[str, tuple[str, float | None]] = {
+    name.lower(): (name, rate)
+    for name, rate in {
+        "Adam": 1e-3, "AdamW": 1e-3, "SGD": 1e-3, "Adadelta": 1.0, "Adagrad": 1e-2, "RMSprop": 1e-2, "Adamax": 2e-3,
+        "NAdam": 2e-3, "RAdam": 1e-3, "LBFGS": 1.0, "ASGD": 1e-2, "Rprop": 1e-2, "SparseAdam": 1e-3, "Adafactor": None,
+        "FusedAdam": 1e-3, "DeepSpeedCPUAdam": 1e-3, "FusedLAMB": 1e-3, "LAMB": None, "Lion": 1e-4, "Adam8bit": 1e-3,
+        "AdamW8bit": 1e-3, "PagedAdamW8bit": 1e-3, "PagedAdamW32bit": 1e-3, "LARS": None, "Muon": None,
+        "FusedSGD": None, "Shampoo": None, "NovoGrad": None,
+    }.items()
+}  # fmt: skip
+_OPTIMIZER_HOMES = (
+    "torch.optim", "optim", "apex", "deepspeed", "bitsandbytes", "transformers", "optax", "keras", "tensorflow",
+    "torch_optimizer", "timm", "lion_pytorch", "flax.optim", "lightning", "fairscale", "pytorch_optimizer",
+)  # fmt: skip
+_KERAS_SGD_LR = 1e-2
+
+
+def optimizer_calls(reading: Reading) -> list[Call]:
+    """Optimizer constructions that were reached, in order."""
+    found = []
+    for call in reading.calls:
+        name = call.path.partition("<")[0].rpartition(".")[2].lower()
+        if name in _OPTIMIZERS and call.path.startswith(_OPTIMIZER_HOMES) and "()." not in call.path:
+            found.append(call)
+    return found
+
+
+def offer_optimizer(reading: Reading, training: Training) -> None:
+    """``optimizer`` and ``learning_rate``; nothing for a run that does not train."""
+    if reading.value("workload_type") not in ("train", "finetune", "other"):
+        return
+    setting = reading.settings.get("optimizer")
+    named = as_text(setting.value) if setting is not None else None
+    calls = optimizer_calls(reading)
+    if (
+        named is not None
+        and setting is not None
+        and (setting.confidence >= 0.85 or (not calls and reading.launch.entry is None))
+    ):
+        usual = _OPTIMIZERS.get(named.lower().replace("_", ""))
+        reading.offer("optimizer", usual[0] if usual else named, setting.confidence, setting.origin)
+    if "hf" in reading.settings and not calls:
+        _hf_optimizer(reading)
+    if calls:
+        best = calls[0]
+        usual_name, default = _OPTIMIZERS[best.path.partition("<")[0].rpartition(".")[2].lower()]
+        different = {c.path for c in calls if c.guards} | {best.path}
+        sure = 0.92 if len(different) == 1 else 0.55
+        reading.offer("optimizer", usual_name, sure, best.origin)
+        _learning_rate(reading, best, default)
+    elif "optimizer" not in reading.facts:
+        _by_hand(reading)
+    rate = reading.number("lr")
+    if rate is not None and "learning_rate" not in reading.facts and (not calls or rate[1].confidence >= 0.85):
+        reading.offer("learning_rate", float(rate[0]), rate[1].confidence, rate[1].origin)
+
+
+def _hf_optimizer(reading: Reading) -> None:
+    setting = reading.settings.get("hf_optimizer")
+    text = as_text(setting.value) if setting is not None else None
+    if text is None or setting is None:
+        return
+    names = {
+        "adamw": "AdamW",
+        "adafactor": "Adafactor",
+        "sgd": "SGD",
+        "adagrad": "Adagrad",
+        "paged": "AdamW",
+        "lion": "Lion",
+    }
+    for mark, name in names.items():
+        if text.startswith(mark):
+            reading.offer("optimizer", name, 0.88, setting.origin)
+            return
+
+
+def _learning_rate(reading: Reading, call: Call, default: float | None) -> None:
+    value = call.argument(None if "optax" not in call.path and "keras" not in call.path else 0, "lr", "learning_rate")
+    if value is None:
+        value = call.argument(1) if call.path.startswith(("torch", "optim")) and len(call.args) > 1 else None
+    if value is None:
+        if default is not None and "optax" not in call.path:
+            keras = "keras" in call.path and call.name.lower() == "sgd"
+            place = Origin(call.origin.file, call.origin.line, "default")
+            reading.offer("learning_rate", _KERAS_SGD_LR if keras else default, 0.75, place)
+        return
+    number = as_number(value)
+    if number is not None:
+        origin = value.origin if isinstance(value, Const) and value.origin.file else call.origin
+        reading.offer("learning_rate", float(number), 0.92, origin)
+        return
+    peak = _schedule_peak(value, 0)
+    if peak is not None:
+        reading.offer("learning_rate", float(as_number(peak) or 0), 0.8, peak.origin)
+
+
+def _schedule_peak(value: Val, depth: int) -> Const | None:
+    """The highest rate of a learning-rate schedule built from known parts."""
+    if depth > 6:
+        return None
+    if isinstance(value, Const):
+        return value if as_number(value) is not None else None
+    if isinstance(value, Seq):
+        found = [_schedule_peak(item, depth + 1) for item in value.items]
+    elif isinstance(value, Obj) and value.call is not None:
+        names = ("init_value", "end_value", "peak_value", "schedules", "initial_learning_rate", "value")
+        given = [value.call.kwargs[n] for n in names if n in value.call.kwargs]
+        found = [_schedule_peak(v, depth + 1) for v in given or value.call.args[:1]]
+    else:
+        return None
+    known = [f for f in found if f is not None]
+    return max(known, key=lambda c: as_number(c) or 0) if known else None
+
+
+def _by_hand(reading: Reading) -> None:
+    """``p.data.add_(p.grad, alpha=-lr)``: an update written out is plain SGD."""
+    for call in reading.calls:
+        if call.name in ("add_", "sub_") and call.loops and any(map(_is_grad, [*call.args, *call.kwargs.values()])):
+            reading.offer("optimizer", "SGD", 0.75, call.origin)
+            return
+
+
+def _is_grad(value: Val) -> bool:
+    return isinstance(value, Bound) and (value.name == "grad" or _is_grad(value.owner))
+
+
+# --- precision ----------------------------------------------------------------------------------------------------
+
+_RECOMPUTES = (
+    "gradient_checkpointing_enable", "apply_activation_checkpointing", "checkpoint_wrapper",
+    "enable_gradient_checkpointing",
+)  # fmt: skip
+_BF16 = ("bfloat16", "bf16")
+_FP16 = ("float16", "half", "fp16")
+
+
+def dtype_of(value: Val | None) -> tuple[str, bool] | None:
+    """``bf16``/``amp-fp16``/``fp32`` and whether that is certain; None where it can not be told."""
+    if isinstance(value, Ext):
+        name = value.path.rpartition(".")[2]
+    elif isinstance(value, Const) and isinstance(value.value, str):
+        name = value.value
+    elif isinstance(value, Unknown):
+        options = [found for option in value.options if (found := dtype_of(option)) is not None]
+        return (options[0][0], False) if options else None
+    elif isinstance(value, Obj) and value.call is not None:
+        return dtype_of(value.call.argument(0, "param_dtype"))  # a mixed-precision policy
+    else:
+        return None
+    for names, result in (
+        (_BF16, "bf16"),
+        (_FP16, "amp-fp16"),
+        (("float32", "fp32", "no", "float"), "fp32"),
+        (("fp8",), "fp8"),
+    ):
+        if name in names:
+            return result, True
+    return None
+
+
+def offer_precision(reading: Reading, training: Training) -> None:
+    """``precision`` and ``activation_checkpointing``."""
+    _precision(reading, training)
+    _activation_checkpointing(reading, training)
+
+
+def _precision(reading: Reading, training: Training) -> None:
+    if reading.value("workload_type") == "preprocess" or reading.value("framework") in (None, "none"):
+        return
+    bf16, fp16 = reading.settings.get("bf16"), reading.settings.get("fp16")
+    if bf16 is not None and as_flag(bf16.value):
+        reading.offer("precision", "bf16", 0.93, bf16.origin)
+    if fp16 is not None and as_flag(fp16.value):
+        reading.offer("precision", "amp-fp16", 0.92, fp16.origin)
+    mixed = reading.settings.get("mixed_precision")
+    launched = reading.launch.settings.get("mixed_precision")
+    written = dtype_of(mixed.value) if mixed is not None else None
+    if written is not None and mixed is not None:
+        reading.offer("precision", written[0], 0.92, mixed.origin)
+    elif launched is not None:
+        named = dtype_of(Const(launched.value))
+        if named is not None:
+            reading.offer("precision", named[0], 0.9, Origin(launched.file, launched.line, "override"))
+    elif "accelerate" in reading.settings and "precision" not in reading.facts:
+        return  # the user's own default configuration decides
+    precision = reading.settings.get("precision")
+    if precision is not None:
+        text = str(getattr(precision.value, "value", ""))
+        found = (
+            "bf16"
+            if "bf16" in text
+            else "amp-fp16"
+            if text.startswith("16")
+            else "fp32"
+            if text.startswith("32")
+            else None
+        )
+        reading.offer("precision", found, 0.92, precision.origin)
+    for call in reading.calls:
+        _precision_call(reading, call)
+    if "precision" in reading.facts:
+        return
+    if (reading.complete and (training.call is not None or reading.value("workload_type"))) or "hf" in reading.settings:
+        reading.offer("precision", "fp32", 0.8)
+    elif reading.launch.entry is not None and training.call is not None:
+        reading.offer("precision", "fp32", 0.6)
+
+
+def _precision_call(reading: Reading, call: Call) -> None:
+    if call.name == "autocast":
+        enabled = as_flag(call.argument(None, "enabled"))
+        if enabled is False or "Accelerator" in call.path:
+            return
+        device = as_text(call.argument(0, "device_type"))
+        dtype = call.argument(1 if "cuda" not in call.path else None, "dtype")
+        known = dtype_of(dtype)
+        if known is not None:
+            assumed = isinstance(dtype, Const) and dtype.assumed
+            reading.offer("precision", known[0], 0.85 if known[1] and not assumed else 0.65, call.origin)
+        elif dtype is None:
+            reading.offer("precision", "bf16" if device == "cpu" else "amp-fp16", 0.85, call.origin)
+    elif call.name == "GradScaler":
+        if as_flag(call.argument(None, "enabled")) is not False:
+            reading.offer("precision", "amp-fp16", 0.7, call.origin)
+    elif call.name in ("half", "bfloat16") and isinstance(call.receiver, Obj) and "Module" in call.path:
+        reading.offer("precision", "amp-fp16" if call.name == "half" else "bf16", 0.8, call.origin)
+    elif call.name in ("FullyShardedDataParallel", "FSDP", "fully_shard"):
+        known = dtype_of(call.argument(None, "mixed_precision", "mp_policy"))
+        if known is not None:
+            reading.offer("precision", known[0], 0.88 if known[1] else 0.6, call.origin)
+    elif call.name == "DynamicScale":
+        reading.offer("precision", "amp-fp16", 0.7, call.origin)
+    elif call.name == "set_global_policy":
+        text = as_text(call.argument(0)) or ""
+        reading.offer(
+            "precision", "bf16" if "bfloat16" in text else "amp-fp16" if "float16" in text else None, 0.9, call.origin
+        )
+    elif call.name in ("from_pretrained", "from_config", "pipeline") or "Pipeline" in call.path:
+        known = dtype_of(call.argument(None, "torch_dtype", "dtype"))
+        if known is not None and known[0] != "fp32":
+            reading.offer("precision", known[0], 0.75, call.origin)
+    elif "dtype" in call.kwargs and reading.value("workload_type") in ("inference", "eval"):
+        known = dtype_of(call.kwargs["dtype"])
+        if known is not None and known[1] and "deepspeed" in call.path:
+            reading.offer("precision", known[0], 0.7, call.origin)
+
+
+def _activation_checkpointing(reading: Reading, training: Training) -> None:
+    setting = reading.settings.get("activation_checkpointing")
+    if setting is not None:
+        flag = as_flag(setting.value)
+        if flag is None and as_text(setting.value):
+            flag = True
+        if flag is not None:
+            reading.offer("activation_checkpointing", flag, 0.9, setting.origin)
+            if flag:
+                return
+    for call in reading.calls:
+        if call.name in _RECOMPUTES or call.path.startswith("torch.utils.checkpoint."):
+            reading.offer("activation_checkpointing", True, 0.88, call.origin)
+            return
+        if call.path in ("jax.checkpoint", "jax.remat", "flax.linen.remat"):
+            reading.offer("activation_checkpointing", True, 0.85, call.origin)
+            return
+    if training.call is None:
+        return
+    if reading.complete:
+        reading.offer("activation_checkpointing", False, 0.85)
+    elif reading.launch.entry is not None:
+        reading.offer("activation_checkpointing", False, 0.65)

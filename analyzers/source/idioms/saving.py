@@ -1,0 +1,145 @@
+"""Whether this launch writes checkpoints, and whether it could go on from one."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from analyzers.source.idioms.named import launch_options
+from analyzers.source.idioms.training import Training
+from analyzers.source.program.events import Call
+from analyzers.source.program.values import Origin
+from analyzers.source.reading import Reading, as_flag, as_text
+
+_WRITES = frozenset({
+    "save_pretrained", "save_model", "save_checkpoint", "save_state", "save_weights", "save_checkpoint_multiprocess",
+    "save_16bit_model", "save_lora_weights", "save_checkpoint_multihost", "async_save", "save_to_checkpoint",
+    "save_states",
+    "save_full_model", "save_file",
+})  # fmt: skip
+_RESUMES = frozenset(
+    {"load_state", "load_checkpoint", "restore_checkpoint", "auto_resume", "load_latest_checkpoint", "resume"}
+)
+_RESUME_NAME = re.compile(r"resume|restart_from|continue_from|ckpt_path|load_checkpoint|from_checkpoint", re.IGNORECASE)
+
+
+def is_write(call: Call) -> float:
+    """How sure a call writes model weights, 0 where it does not."""
+    path, name = call.path, call.name
+    if name == "save" and (path in ("torch.save", "torch.jit.save", "paddle.save", "thunder.save") or "dist_cp" in path
+                           or "distributed.checkpoint" in path):  # fmt: skip
+        return 0.9
+    if name in _WRITES:
+        return 0.88
+    if name in ("save", "export") and re.search(
+        r"keras|orbax|checkpoint|export|saved_model|tensorflow\.(train|saved)", path, re.IGNORECASE
+    ):
+        return 0.85
+    if re.search(
+        r"save.*(model|checkpoint|ckpt|weights|hf_format|snapshot)|(checkpoint|ckpt).*save", name, re.IGNORECASE
+    ):
+        return 0.72
+    return 0.0
+
+
+def offer_saving(reading: Reading, training: Training) -> None:
+    """``checkpoints`` and ``resumable``."""
+    _checkpoints(reading, training)
+    _resumable(reading, training)
+
+
+def _checkpoints(reading: Reading, training: Training) -> None:
+    writes = any(is_write(c) >= 0.85 for c in reading.calls)
+    if reading.value("workload_type") in ("eval", "inference", "preprocess") and not writes:
+        reading.offer("checkpoints", False, 0.85 if reading.complete else 0.75)
+        return
+    quick = reading.settings.get("fast_dev_run")
+    if quick is not None and as_flag(quick.value):
+        reading.offer("checkpoints", False, 0.85, quick.origin)
+        return
+    for call in reading.calls:
+        sure = is_write(call)
+        if sure:
+            reading.offer("checkpoints", True, sure, call.origin)
+        elif call.name in ("ModelCheckpoint", "CheckpointManager", "CheckpointHook", "BackupAndRestore"):
+            reading.offer("checkpoints", True, 0.88, call.origin)
+    if "lightning" in reading.settings and training.call is not None and "checkpoints" not in reading.facts:
+        switch = reading.settings.get("enable_checkpointing")
+        flag = as_flag(switch.value) if switch is not None else True
+        reading.offer("checkpoints", flag is not False, 0.8, switch.origin if switch is not None else None, "default")
+    strategy = reading.settings.get("save_strategy")
+    if "hf" in reading.settings and strategy is not None and "checkpoints" not in reading.facts:
+        reading.offer("checkpoints", as_text(strategy.value) != "no", 0.85, strategy.origin)
+    if "save" in reading.settings and reading.launch.entry is None:
+        reading.offer("checkpoints", True, 0.85, reading.settings["save"].origin)
+    if "checkpoints" not in reading.facts and reading.launch.entry is not None:
+        if reading.complete:
+            reading.offer("checkpoints", False, 0.82)
+        elif training.call is not None and not reading.launch.inexact:
+            reading.offer("checkpoints", False, 0.6)
+
+
+def _resumable(reading: Reading, training: Training) -> None:
+    if reading.value("workload_type") in ("eval", "inference", "preprocess"):
+        reading.offer("resumable", False, 0.8)
+        return
+    if training.call is None and reading.launch.entry is not None and "hf" not in reading.settings:
+        return
+    before_training = reading.calls[: _index_of(reading, training.call)]
+    for call in before_training:
+        if call.name in _RESUMES or (
+            call.name in ("restore",) and re.search(r"checkpoint|orbax|train", call.path, re.IGNORECASE)
+        ):
+            reading.offer("resumable", True, 0.85, call.origin)
+        elif call.name == "load_state_dict" and ("optim" in call.path.lower() or call.guards):
+            reading.offer("resumable", True, 0.82, call.origin)
+    if training.call is not None and training.trainer:
+        path = training.call.argument(None, "ckpt_path", "resume_from_checkpoint")
+        if path is not None:
+            reading.offer("resumable", True, 0.85, training.call.origin)
+    if "resumable" not in reading.facts:
+        found = _restart_path(reading)
+        if found is not None:
+            reading.offer("resumable", True, 0.8, found)
+    if reading.launch.entry is None:
+        options = launch_options(reading)
+        if "load" in options and "save" in options:
+            reading.offer("resumable", True, 0.82, getattr(options["load"], "origin", Origin("launch", 1)))
+        return
+    if "resumable" not in reading.facts:
+        reading.offer("resumable", False, 0.8 if reading.complete else 0.62)
+
+
+def _index_of(reading: Reading, call: Call | None) -> int:
+    return (
+        next((i for i, c in enumerate(reading.calls) if c is call), len(reading.calls))
+        if call is not None
+        else len(reading.calls)
+    )
+
+
+def _restart_path(reading: Reading) -> Origin | None:
+    """An option named for resuming, or a branch on the word, in the files that were read."""
+    for path, tree in reading.machine.parsed.items():
+        has_load = any(
+            isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
+            and n.func.attr in ("load_state_dict", "load_state", "load_checkpoint", "train", "fit", "restore",
+                                "load_weights")
+            for n in ast.walk(tree)
+        )  # fmt: skip
+        if not has_load:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
+                for argument in node.args:
+                    if (
+                        isinstance(argument, ast.Constant)
+                        and isinstance(argument.value, str)
+                        and _RESUME_NAME.search(argument.value)
+                    ):
+                        return Origin(path, node.lineno)
+            elif isinstance(node, ast.Compare):
+                for side in node.comparators:
+                    if isinstance(side, ast.Constant) and side.value == "resume":
+                        return Origin(path, node.lineno)
+    return None

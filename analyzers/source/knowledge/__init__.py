@@ -1,0 +1,1 @@
+"""Published figures about data sets and models, as data files with their sources."""

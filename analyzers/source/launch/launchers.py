@@ -1,0 +1,222 @@
+"""Peeling launchers off a command: what each one was told, and the words that remain for the next."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable
+
+from analyzers.source.launch.model import Launch, Setting
+from analyzers.source.launch.words import UNKNOWN, Word
+
+Words = list[Word]
+
+#: Options without a value. Everything else that starts with a dash takes the next word.
+_FLAGS: dict[str, frozenset[str]] = {
+    "torchrun": frozenset(["standalone", "m", "module", "no-python", "use-env", "h", "help"]),
+    "deepspeed": frozenset(
+        ["no_python", "no_local_rank", "no_ssh", "no_ssh_check", "module", "force_multi", "save_pid",
+         "bind_cores_to_rank", "elastic_training", "enable_each_rank_log", "h", "help"]
+    ),
+    "accelerate": frozenset(
+        ["cpu", "multi_gpu", "tpu", "ipex", "use_deepspeed", "use_fsdp", "use_megatron_lm", "use_xpu",
+         "use_parallelism_config", "m", "module", "no_python", "debug", "q", "quiet", "same_network",
+         "enable_cpu_affinity", "tpu_use_cluster", "tpu_use_sudo", "h", "help"]
+    ),
+    "srun": frozenset(
+        ["pty", "label", "l", "unbuffered", "u", "exclusive", "verbose", "v", "quiet", "Q", "overlap", "overcommit",
+         "O", "oversubscribe", "s", "multi-prog", "kill-on-bad-exit", "K", "no-kill", "k", "contiguous",
+         "export-file", "exact", "preserve-env", "E", "test-only", "Z", "disable-status", "X"]
+    ),
+    "sbatch": frozenset(["exclusive", "verbose", "v", "quiet", "Q", "overcommit", "O", "oversubscribe", "s", "wait",
+                         "W", "parsable", "requeue", "no-requeue", "test-only", "contiguous", "hold", "H",
+                         "ignore-pbs"]),
+    "mpirun": frozenset(["allow-run-as-root", "oversubscribe", "q", "v", "verbose", "bind-to-none",
+                         "report-bindings", "tag-output", "use-hwthread-cpus"]),
+    "horovodrun": frozenset(["verbose", "gloo", "mpi", "disable-cache", "autotune", "start-timeout-none", "h", "help"]),
+    "python": frozenset(["u", "B", "E", "I", "O", "OO", "s", "S", "v", "b", "q", "i", "P", "x", "d"]),
+}  # fmt: skip
+
+#: Launcher options that matter, by launcher: option name -> setting name.
+_SETTINGS: dict[str, dict[str, str]] = {
+    "torchrun": {"nproc-per-node": "nproc", "nnodes": "nnodes"},
+    "deepspeed": {"num_gpus": "nproc", "num_nodes": "nnodes", "include": "include", "hostfile": "hostfile",
+                  "H": "hostfile"},
+    "accelerate": {
+        "num_processes": "processes", "num_machines": "nnodes", "config_file": "config",
+        "mixed_precision": "mixed_precision",
+        "gradient_accumulation_steps": "grad_accum", "deepspeed_config_file": "deepspeed_config",
+        "zero_stage": "zero_stage",
+        "gpu_ids": "gpu_ids", "cpu": "cpu", "multi_gpu": "multi_gpu", "use_fsdp": "use_fsdp",
+        "use_deepspeed": "use_deepspeed", "fsdp_activation_checkpointing": "activation_checkpointing",
+    },
+    "slurm": {
+        "nodes": "nodes", "N": "nodes", "ntasks": "tasks", "n": "tasks", "ntasks-per-node": "tasks_per_node",
+        "gres": "gpus_per_node", "gpus-per-node": "gpus_per_node", "gpus": "gpus", "G": "gpus",
+        "gpus-per-task": "gpus_per_task", "array": "array", "a": "array", "time": "time", "t": "time",
+        "chdir": "chdir", "D": "chdir", "ntasks-per-gpu": "tasks_per_gpu",
+    },
+    "mpirun": {"np": "processes", "n": "processes", "c": "processes", "npernode": "nproc", "ppn": "nproc"},
+    "horovodrun": {"np": "processes", "n": "processes", "num-proc": "processes"},
+}  # fmt: skip
+
+_SINGLE_LETTER_VALUES = "NnGDtacpJoewxAqCdLMFKWT"
+
+
+def take_options(words: Words, flags: frozenset[str], wanted: dict[str, str], launch: Launch) -> Words:
+    """Read leading options into ``launch.settings``; return the words from the first that is no option."""
+    i = 0
+    while i < len(words):
+        text = words[i].text
+        if text == "--":
+            return words[i + 1 :]
+        if not text.startswith("-") or text == "-":
+            return words[i:]
+        name, equals, value = text.lstrip("-").partition("=")
+        i += 1
+        if not equals and not text.startswith("--") and len(name) > 1 and name[0] in wanted and name[1].isdigit():
+            name, value, equals = name[0], name[1:], "="  # -N4
+        plain = name.replace("_", "-")
+        setting = wanted.get(name) or wanted.get(plain)
+        if not equals and (name in flags or plain in flags or plain.replace("-", "_") in flags):
+            value = "true"
+        elif not equals:
+            following = words[i].text if i < len(words) else ""
+            if setting is None and re.search(r"\.(py|sh|ipynb)$", following):
+                value = "true"  # an unlisted flag in front of the program
+            else:
+                value = following
+                i += 1
+        if setting is not None and UNKNOWN not in value:
+            launch.settings[setting] = Setting(value, words[i - 1].file, words[min(i, len(words)) - 1].line)
+    return []
+
+
+def apply_directive(text: str, file: str, line: int, launch: Launch) -> None:
+    """Read one ``#SBATCH`` line."""
+    words = [Word(part, file, line) for part in text.replace("\t", " ").split()]
+    take_options(words, _FLAGS["sbatch"], _SETTINGS["slurm"], launch)
+
+
+def _torchrun(words: Words, launch: Launch) -> Words:
+    launch.launchers.append("torchrun")
+    rest = take_options(words, _FLAGS["torchrun"], _SETTINGS["torchrun"], launch)
+    return _python_target(words, rest, launch)
+
+
+def _deepspeed(words: Words, launch: Launch) -> Words:
+    launch.launchers.append("deepspeed")
+    rest = take_options(words, _FLAGS["deepspeed"], _SETTINGS["deepspeed"], launch)
+    return _python_target(words, rest, launch)
+
+
+def _accelerate(words: Words, launch: Launch) -> Words:
+    if not words or words[0].text != "launch":
+        return []
+    launch.launchers.append("accelerate")
+    rest = take_options(words[1:], _FLAGS["accelerate"], _SETTINGS["accelerate"], launch)
+    return _python_target(words, rest, launch)
+
+
+def _python_target(all_words: Words, rest: Words, launch: Launch) -> Words:
+    consumed = {w.text for w in all_words[: len(all_words) - len(rest)]}
+    if consumed & {"-m", "--module"}:
+        return [Word("python", "", 0), Word("-m", "", 0), *rest]
+    if consumed & {"--no_python", "--no-python"}:
+        return rest
+    return [Word("python", "", 0), *rest]
+
+
+def _srun(words: Words, launch: Launch) -> Words:
+    launch.launchers.append("srun")
+    return take_options(words, _FLAGS["srun"], _SETTINGS["slurm"], launch)
+
+
+def _mpirun(words: Words, launch: Launch) -> Words:
+    launch.launchers.append("mpirun")
+    return take_options(words, _FLAGS["mpirun"], _SETTINGS["mpirun"], launch)
+
+
+def _horovodrun(words: Words, launch: Launch) -> Words:
+    launch.launchers.append("horovodrun")
+    return take_options(words, _FLAGS["horovodrun"], _SETTINGS["horovodrun"], launch)
+
+
+def _env(words: Words, launch: Launch) -> Words:
+    i = 0
+    while i < len(words) and (words[i].text.startswith("-") or re.match(r"[A-Za-z_]\w*=", words[i].text)):
+        name, equals, value = words[i].text.partition("=")
+        if equals and not name.startswith("-"):
+            launch.env[name] = value
+        elif name in ("-u", "-C", "-S"):
+            i += 1
+        i += 1
+    return words[i:]
+
+
+def _skip(count: int) -> Callable[[Words, Launch], Words]:
+    def peel(words: Words, launch: Launch) -> Words:
+        rest = words
+        while rest and rest[0].text.startswith("-"):
+            rest = rest[1:]
+        return rest[count:]
+
+    return peel
+
+
+def _until_program(words: Words, launch: Launch) -> Words:
+    """For containers and environment managers: the first word that starts something we know how to read."""
+    for i, word in enumerate(words):
+        base = posixpath.basename(word.text)
+        if is_program(base) and i > 0 and not words[i - 1].text.startswith("--"):
+            return words[i:]
+        if base.endswith((".py", ".sh")):
+            return words[i:]
+    return []
+
+
+def is_program(base: str) -> bool:
+    """Whether a command name is one that we peel or that starts Python."""
+    return base in LAUNCHERS or base in ("bash", "sh", "sbatch", "jupyter", "papermill") or is_python(base)
+
+
+def is_python(base: str) -> bool:
+    """Whether a command name is a Python interpreter."""
+    return re.fullmatch(r"(python|pypy)[\d.]*(w)?|ipython3?", base) is not None
+
+
+LAUNCHERS: dict[str, Callable[[Words, Launch], Words]] = {
+    "torchrun": _torchrun, "deepspeed": _deepspeed, "accelerate": _accelerate, "srun": _srun, "mpirun": _mpirun,
+    "mpiexec": _mpirun, "orterun": _mpirun, "horovodrun": _horovodrun, "env": _env, "nohup": _skip(0), "exec": _skip(0),
+    "time": _skip(0), "command": _skip(0), "stdbuf": _skip(0), "nice": _skip(0), "setsid": _skip(0), "sudo": _skip(0),
+    "timeout": _skip(1), "taskset": _skip(1), "numactl": _skip(0), "xvfb-run": _until_program,
+    "conda": _until_program, "mamba": _until_program, "micromamba": _until_program, "poetry": _until_program,
+    "uv": _until_program, "pipenv": _until_program, "pdm": _until_program, "singularity": _until_program,
+    "apptainer": _until_program, "docker": _until_program, "podman": _until_program, "nsys": _until_program,
+    "aprun": _mpirun, "jsrun": _until_program, "coverage": _until_program, "wandb": _until_program,
+}  # fmt: skip
+
+
+def slurm_options(words: Words, launch: Launch) -> Words:
+    """Options of ``sbatch``; what follows is the script and its arguments."""
+    return take_options(words, _FLAGS["sbatch"], _SETTINGS["slurm"], launch)
+
+
+def python_options(words: Words) -> Words:
+    """Words after the interpreter's own options (``-u``, ``-X dev``, ``-W ignore``)."""
+    i = 0
+    while i < len(words):
+        text = words[i].text
+        if text in ("-X", "-W"):
+            i += 2
+        elif text in ("-m", "-c") or not text.startswith("-") or text == "-":
+            break
+        elif text.startswith("-m") and not text.startswith("--"):
+            return [
+                Word("-m", words[i].file, words[i].line),
+                Word(text[2:], words[i].file, words[i].line),
+                *words[i + 1 :],
+            ]
+        else:
+            i += 1
+    return words[i:]

@@ -1,0 +1,16 @@
+"""Models of library functions that carry values: what argparse, YAML, Hydra and their like do with what they are given.
+
+Importing this package registers them.
+"""
+
+from analyzers.source.library import (
+    arguments,
+    builtin,
+    configs,
+    flags,
+    frameworks,
+    signatures,
+    system,
+)
+
+__all__ = ["arguments", "builtin", "configs", "flags", "frameworks", "signatures", "system"]

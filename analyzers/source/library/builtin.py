@@ -1,0 +1,488 @@
+"""Python's own functions and the methods of strings, lists and dicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from analyzers.source.program.expressions import attribute, known_items
+from analyzers.source.program.native import HANDLERS, Arguments, models
+from analyzers.source.program.operators import simplified
+from analyzers.source.program.values import (
+    NONE,
+    ClassVal,
+    Const,
+    Ext,
+    File,
+    Map,
+    Obj,
+    Origin,
+    Partial,
+    Range,
+    Scalar,
+    Scaled,
+    Seq,
+    Unknown,
+    Val,
+    number,
+    string,
+    truth,
+)
+
+_IDENTITY_NAMES = (
+    "iter",
+    "reversed",
+    "sorted",
+    "copy.deepcopy",
+    "copy.copy",
+    "tqdm.tqdm",
+    "tqdm.auto.tqdm",
+    "tqdm.trange",
+)
+
+
+@models("int", "float", "str", "bool")
+def _convert(a: Arguments) -> Val | None:
+    if not a.args:
+        empty: dict[str, Scalar] = {"int": 0, "float": 0.0, "str": "", "bool": False}
+        return Const(empty[a.path], a.origin)
+    value = a.args[0]
+    if a.path == "bool":
+        known = truth(value)
+        return a.unknown("bool") if known is None else Const(known, a.origin)
+    if isinstance(value, Scaled) and a.path in ("int", "float"):
+        return value
+    if isinstance(value, Unknown) and a.path in ("int", "float"):
+        return value
+    if not isinstance(value, Const):
+        return a.unknown(a.path)
+    return converted(a.path, value, a)
+
+
+def converted(kind: str, value: Const, a: Arguments) -> Val:
+    """A constant through ``int``, ``float`` or ``str``."""
+    raw = value.value
+    try:
+        if kind == "int" and isinstance(raw, str) and len(raw) < 40:
+            result: Any = int(raw)
+        elif kind == "int" and isinstance(raw, int | float):
+            result = int(raw)
+        elif kind == "float" and isinstance(raw, str | int | float):
+            result = float(raw)
+        elif kind == "str":
+            result = str(raw)
+        else:
+            return a.unknown(kind)
+    except (ValueError, OverflowError):
+        return a.unknown(kind)
+    return Const(result, value.origin, value.assumed)
+
+
+@models("len")
+def _len(a: Arguments) -> Val | None:
+    value = a.args[0] if a.args else NONE
+    if isinstance(value, Seq) and not value.open:
+        return Const(len(value.items), a.origin)
+    if isinstance(value, Map) and not value.open:
+        return Const(len(value.items), a.origin)
+    if isinstance(value, Const) and isinstance(value.value, str):
+        return Const(len(value.value), a.origin)
+    result = a.machine.call(attribute(a.machine, value, "__len__", a.origin), [], {}, a.origin) if isinstance(
+        value, Obj) and isinstance(value.cls, ClassVal) and "__len__" in value.cls.attrs else None  # fmt: skip
+    return result or Unknown("len", a.origin, detail=("len", value))
+
+
+@models("range")
+def _range(a: Arguments) -> Val | None:
+    zero, one = Const(0, a.origin), Const(1, a.origin)
+    if len(a.args) == 1:
+        return Range(zero, a.args[0], one, a.origin)
+    if len(a.args) >= 2:
+        return Range(a.args[0], a.args[1], a.args[2] if len(a.args) > 2 else one, a.origin)
+    return a.unknown("range")
+
+
+@models("tqdm.trange", "tqdm.auto.trange")
+def _trange(a: Arguments) -> Val | None:
+    return _range(a)
+
+
+@models("enumerate", "iter", "itertools.islice", "reversed", "sorted", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.std.tqdm",
+        "tqdm.rich.tqdm", "tqdm.notebook.tqdm", "rich.progress.track", "list", "tuple", "set", "next")  # fmt: skip
+def _wrap(a: Arguments) -> Val | None:
+    """Iterating over a wrapper goes round as often as what it wraps."""
+    inner = a.get(0, "iterable", "sequence")
+    if inner is None:
+        return Seq([], a.path, a.origin) if a.path in ("list", "tuple", "set") else a.unknown(a.path)
+    if a.path == "next":
+        return Unknown("next", a.origin)
+    items = known_items(inner)
+    if a.path in ("list", "tuple", "set", "sorted", "iter", "reversed") and items is not None:
+        if a.path == "sorted":
+            return Seq(items, "list", a.origin, open=False) if len(items) < 2 else Seq(items, "list", a.origin)
+        if a.path == "reversed":
+            items = items[::-1]
+        return Seq(items, a.path if a.path in ("tuple", "set") else "list", a.origin)
+    if a.path == "enumerate" and items is not None and not isinstance(inner, Range):
+        pairs: list[Val] = [Seq([Const(i, a.origin), v], "tuple", a.origin) for i, v in enumerate(items)]
+        return Seq(pairs, "list", a.origin)
+    if a.path in ("iter", "sorted", "reversed") or "tqdm" in a.path or "track" in a.path:
+        return inner
+    if isinstance(inner, Range) and a.path in ("list", "tuple"):
+        return inner
+    name = "enumerate" if a.path == "enumerate" else a.path
+    return Obj(Ext(name), {"iterable": inner}, a.origin)
+
+
+@models("zip")
+def _zip(a: Arguments) -> Val | None:
+    lists = [known_items(v) for v in a.args]
+    known = [items for items in lists if items is not None]
+    if len(known) == len(lists) and known:
+        return Seq([Seq(list(row), "tuple", a.origin) for row in zip(*known, strict=False)], "list", a.origin)
+    return Obj(Ext("zip"), {"iterables": Seq(list(a.args), "list", a.origin)}, a.origin)
+
+
+@models("map", "filter")
+def _map(a: Arguments) -> Val | None:
+    items = known_items(a.args[1]) if len(a.args) == 2 else None
+    if items is not None and a.path == "map" and len(items) <= 64:
+        return Seq([a.machine.call(a.args[0], [i], {}, a.origin) for i in items], "list", a.origin)
+    return Seq([], "list", a.origin, open=True)
+
+
+@models("dict", "collections.OrderedDict", "types.SimpleNamespace", "argparse.Namespace", "easydict.EasyDict",
+        "addict.Dict", "ml_collections.ConfigDict", "ml_collections.config_dict.ConfigDict",
+        "omegaconf.OmegaConf.create",
+        "omegaconf.DictConfig", "box.Box", "collections.defaultdict", "ml_collections.FrozenConfigDict",
+        "munch.Munch")  # fmt: skip
+def _dict(a: Arguments) -> Val | None:
+    attr = a.path not in ("dict", "collections.OrderedDict", "collections.defaultdict")
+    result = Map({}, a.origin, attr=attr)
+    first = a.args[0] if a.args and a.path != "collections.defaultdict" else None
+    if isinstance(first, Map):
+        result.items.update(first.items)
+        result.open, result.label = first.open, first.label
+    elif isinstance(first, Seq) and not first.open:
+        for pair in first.items:
+            if isinstance(pair, Seq) and len(pair.items) == 2 and isinstance(pair.items[0], Const):
+                result.items[pair.items[0].value] = pair.items[1]
+    elif first is not None:
+        result.open = True
+    result.items.update(a.kwargs)
+    if attr:
+        for key, value in list(result.items.items()):
+            if isinstance(value, Map) and not value.attr:
+                result.items[key] = _dict(Arguments(a.machine, [value], {}, a.origin, a.path)) or value
+    return result
+
+
+@models("max", "min", "sum")
+def _extreme(a: Arguments) -> Val | None:
+    values = known_items(a.args[0]) if len(a.args) == 1 else list(a.args)
+    if not values:
+        return a.unknown(a.path)
+    numbers = [number(v) for v in values]
+    known = [n for n in numbers if n is not None]
+    if len(known) != len(values):
+        return Unknown(a.path, a.origin, tuple(values) if a.path != "sum" else ())
+    if a.path == "sum":
+        return Const(sum(known), a.origin)
+    best = known.index(max(known) if a.path == "max" else min(known))
+    return values[best]
+
+
+@models("abs", "round", "math.ceil", "math.floor", "math.sqrt", "math.log2", "math.prod", "pow")
+def _arithmetic(a: Arguments) -> Val | None:
+    import math
+
+    value = number(a.args[0]) if a.args else None
+    if value is None or abs(value) > 1e15 or a.path in ("math.prod", "pow"):
+        return a.unknown(a.path)
+    functions: dict[str, Any] = {
+        "abs": abs, "round": round, "math.ceil": math.ceil, "math.floor": math.floor, "math.sqrt": math.sqrt,
+        "math.log2": math.log2,
+    }  # fmt: skip
+    try:
+        return Const(functions[a.path](value), a.origin)
+    except (ValueError, OverflowError):
+        return a.unknown(a.path)
+
+
+@models("getattr")
+def _getattr(a: Arguments) -> Val | None:
+    name = a.text(1)
+    if name is None:
+        value = a.args[0] if a.args else NONE
+        return Obj(Ext(f"{value.path}.?"), {}, a.origin) if isinstance(value, Ext) else a.unknown("getattr")
+    found = attribute(a.machine, a.args[0], name, a.origin)
+    default = a.get(2)
+    if default is not None and (_is_missing(a.args[0], name) or isinstance(found, Unknown)):
+        return default if _is_missing(a.args[0], name) else found
+    return found
+
+
+def _is_missing(owner: Val, name: str) -> bool:
+    return isinstance(owner, Map) and owner.attr and not owner.open and name not in owner.items
+
+
+@models("hasattr")
+def _hasattr(a: Arguments) -> Val | None:
+    name = a.text(1)
+    owner = a.args[0] if a.args else NONE
+    if name is None:
+        return a.unknown("hasattr")
+    if isinstance(owner, Map) and owner.attr and (name in owner.items or not owner.open):
+        return Const(name in owner.items, a.origin)
+    if isinstance(owner, Obj) and name in owner.attrs:
+        return Const(True, a.origin)
+    if isinstance(owner, Const):
+        return Const(hasattr(owner.value, name), a.origin)
+    return a.unknown("hasattr")
+
+
+@models("setattr")
+def _setattr(a: Arguments) -> Val | None:
+    name = a.text(1)
+    if name is not None and len(a.args) == 3:
+        owner = a.args[0]
+        if isinstance(owner, Map) and owner.attr:
+            a.machine.store(owner.items, name, a.args[2])
+        elif isinstance(owner, Obj | ClassVal):
+            a.machine.store(owner.attrs, name, a.args[2])
+    return NONE
+
+
+@models("vars")
+def _vars(a: Arguments) -> Val | None:
+    value = a.args[0] if a.args else NONE
+    if isinstance(value, Map):
+        return value
+    if isinstance(value, Obj):
+        return Map(dict(value.attrs), a.origin)
+    return a.unknown("vars")
+
+
+_TYPES = {"int": int, "float": float, "str": str, "bool": bool}
+
+
+@models("isinstance")
+def _isinstance(a: Arguments) -> Val | None:
+    if len(a.args) != 2:
+        return a.unknown("isinstance")
+    value, kinds = a.args
+    options = kinds.items if isinstance(kinds, Seq) else [kinds]
+    answers = [_is_a(value, kind) for kind in options]
+    if True in answers:
+        return Const(True, a.origin)
+    return a.unknown("isinstance") if None in answers or not answers else Const(False, a.origin)
+
+
+def _is_a(value: Val, kind: Val) -> bool | None:
+    name = getattr(kind, "name", "") if not isinstance(kind, Ext) else kind.path
+    if isinstance(value, Const):
+        python = _TYPES.get(name)
+        if python is not None:
+            return isinstance(value.value, python)
+        return False if name in ("list", "dict", "tuple") or isinstance(kind, ClassVal | Ext) else None
+    if isinstance(value, Seq):
+        return name == value.kind if name in ("list", "tuple", "set", "dict", "int", "str", "float", "bool") else None
+    if isinstance(value, Map):
+        return name == "dict" if name in ("list", "tuple", "dict", "int", "str", "float", "bool") else None
+    if isinstance(value, Obj) and isinstance(value.cls, ClassVal) and isinstance(kind, ClassVal):
+        return value.cls is kind or any(base is kind for base in value.cls.bases)
+    if isinstance(value, Obj) and isinstance(value.cls, Ext) and isinstance(kind, Ext) and value.cls.path == kind.path:
+        return True
+    return None
+
+
+@models("functools.partial")
+def _partial(a: Arguments) -> Val | None:
+    return Partial(a.args[0], list(a.args[1:]), dict(a.kwargs), a.origin) if a.args else a.unknown("partial")
+
+
+@models("@functools.wraps", "@functools.lru_cache", "@functools.cache")
+def _same_function(a: Arguments) -> Val | None:
+    return a.args[0]
+
+
+@models("type")
+def _type(a: Arguments) -> Val | None:
+    value = a.args[0] if a.args else NONE
+    return value.cls if isinstance(value, Obj) else a.unknown("type")
+
+
+@models("exit", "quit", "sys.exit", "os._exit")
+def _exit(a: Arguments) -> Val | None:
+    return Unknown("exits", a.origin)
+
+
+@models("print", "warnings.warn", "isort", "id", "repr")
+def _nothing(a: Arguments) -> Val | None:
+    return NONE
+
+
+@models("eval", "ast.literal_eval", "json.loads")
+def _literal(a: Arguments) -> Val | None:
+    import ast
+
+    text = a.text(0)
+    if text is None or len(text) > 2000:
+        return a.unknown(a.path)
+    if a.path == "json.loads" and text in ("true", "false", "null"):
+        return Const({"true": True, "false": False, "null": None}[text], a.origin)
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+        return a.unknown(a.path)
+    from analyzers.source.library.configs import as_value
+
+    first = a.args[0]
+    return as_value(value, first.origin if isinstance(first, Const) else a.origin)
+
+
+_STRING_METHODS = frozenset(
+    [
+        "lower",
+        "upper",
+        "strip",
+        "lstrip",
+        "rstrip",
+        "startswith",
+        "endswith",
+        "split",
+        "replace",
+        "removeprefix",
+        "removesuffix",
+        "isdigit",
+        "isnumeric",
+        "title",
+        "capitalize",
+        "rsplit",
+        "partition",
+        "rpartition",
+        "find",
+        "count",
+    ]
+)
+
+
+def string_method(a: Arguments) -> Val | None:
+    """A method of a known string with known arguments."""
+    owner = a.owner
+    name = a.path.rpartition(".")[2]
+    if not isinstance(owner, Const) or not isinstance(owner.value, str):
+        return None
+    values = [v.value for v in a.args if isinstance(v, Const)]
+    if name == "join" and a.args:
+        items = known_items(a.args[0])
+        texts = [string(i) for i in items or [Unknown()]]
+        if all(t is not None for t in texts) and sum(len(t or "") for t in texts) < 10_000:
+            return Const(owner.value.join(t for t in texts if t is not None), a.origin)
+        return a.unknown("join")
+    if name == "format":
+        fields = [str(v.value) if isinstance(v, Const) else "?" for v in a.args]
+        if "?" in fields or a.kwargs or owner.value.count("{") != owner.value.count("{}"):
+            return a.unknown("format")
+        return Const(owner.value.format(*fields)[:10_000], a.origin)
+    if name not in _STRING_METHODS or len(values) != len(a.args) or len(owner.value) > 10_000:
+        return a.unknown(name)
+    if name == "replace" and len(owner.value) * max((len(str(v)) for v in values), default=0) > 1_000_000:
+        return a.unknown(name)
+    try:
+        result = getattr(owner.value, name)(*values)
+    except (TypeError, ValueError, OverflowError, MemoryError):
+        return a.unknown(name)
+    if isinstance(result, list | tuple):
+        return Seq([Const(r, owner.origin) for r in result[:1000]], "list", owner.origin)
+    return Const(result, owner.origin, owner.assumed) if len(str(result)) <= 10_000 else a.unknown(name)
+
+
+for _name in (*_STRING_METHODS, "join", "format"):
+    HANDLERS[f"str().{_name}"] = string_method
+
+
+@models("list().append", "list().extend", "list().insert", "set().add", "list().remove", "list().pop", "list().sort")
+def _list_method(a: Arguments) -> Val | None:
+    owner, name = a.owner, a.path.rpartition(".")[2]
+    if not isinstance(owner, Seq):
+        return None
+    if name in ("append", "add") and a.args and len(owner.items) < 2000:
+        a.machine.change_items(owner, [*owner.items, a.args[0]])
+        if a.machine.loops:
+            owner.open = True
+    elif name == "extend" and a.args:
+        items = known_items(a.args[0])
+        a.machine.change_items(owner, [*owner.items, *(items or [])])
+        owner.open = owner.open or items is None
+    elif name == "insert" and len(a.args) == 2:
+        a.machine.change_items(owner, [a.args[1], *owner.items])
+    elif name == "pop" and owner.items and not a.args:
+        last = owner.items[-1]
+        a.machine.change_items(owner, owner.items[:-1])
+        return last
+    else:
+        owner.open = True
+    return NONE
+
+
+@models("dict().get", "dict().pop", "dict().setdefault", "dict().items", "dict().keys", "dict().values",
+        "dict().update",
+        "dict().copy", "dict().to_dict", "dict().copy_and_resolve_references", "dict().unlock",
+        "dict().lock")  # fmt: skip
+def _dict_method(a: Arguments) -> Val | None:
+    owner, name = a.owner, a.path.rpartition(".")[2]
+    if not isinstance(owner, Map):
+        return None
+    if name in ("get", "pop", "setdefault"):
+        key = a.args[0] if a.args else NONE
+        default = a.get(1, "default", "default_value") or NONE
+        if isinstance(key, Const) and key.value in owner.items:
+            owner.reads.add(key.value)
+            return owner.items[key.value]
+        if isinstance(key, Const) and name == "setdefault":
+            a.machine.store(owner.items, key.value, default)
+        return a.unknown("get") if owner.open or not isinstance(key, Const) else default
+    if name == "items":
+        pairs: list[Val] = [Seq([Const(k, a.origin), v], "tuple", a.origin) for k, v in owner.items.items()
+                            if isinstance(k, str | int | float | bool | None)]  # fmt: skip
+        return Seq(pairs, "list", a.origin, owner.open)
+    if name == "keys":
+        return Seq(known_items(Map(owner.items, owner.origin)) or [], "list", a.origin, owner.open)
+    if name == "values":
+        return Seq(list(owner.items.values()), "list", a.origin, owner.open)
+    if name == "update":
+        other = a.args[0] if a.args else None
+        updates: dict[Any, Val] = {**other.items} if isinstance(other, Map) else {}
+        updates.update(a.kwargs)
+        for key_name, value in updates.items():
+            a.machine.store(owner.items, key_name, value)
+        if other is not None and not isinstance(other, Map):
+            owner.open = True
+        return NONE
+    if name in ("lock", "unlock"):
+        return NONE
+    return Map(dict(owner.items), a.origin, owner.attr, owner.open, owner.label)
+
+
+@models("open", "io.open", "pathlib.Path().open")
+def _open(a: Arguments) -> Val | None:
+    path = a.text(0, "file", "name")
+    if isinstance(a.owner, Obj):
+        path = string(a.owner.attrs.get("path"))
+    mode = a.text(1, "mode") or "r"
+    if path is None or "w" in mode or "a" in mode:
+        return File("", None, a.origin)
+    from analyzers.source.library.configs import readable
+
+    found = readable(a.machine, path)
+    return File(found or path, a.machine.tree.read(found) if found else None, a.origin)
+
+
+@models("?().read", "pathlib.Path().read_text")
+def _read(a: Arguments) -> Val | None:
+    return a.owner if isinstance(a.owner, File) else None
+
+
+def scaled_or_const(value: float, power: int) -> Val:
+    """A number of devices-dependent size."""
+    return simplified(value, power, Origin())

@@ -1,0 +1,218 @@
+"""The process's surroundings: arguments, environment, paths, ranks and devices, as the launch command sets them."""
+
+from __future__ import annotations
+
+import posixpath
+
+from analyzers.source.launch.words import UNKNOWN
+from analyzers.source.program.machine import Machine
+from analyzers.source.program.native import HANDLERS, Arguments, models
+from analyzers.source.program.values import (
+    NONE,
+    Const,
+    Ext,
+    Map,
+    Native,
+    Origin,
+    Scaled,
+    Seq,
+    Unknown,
+    Val,
+    string,
+)
+
+_BUILTIN_NAMES = ["int", "float", "str", "bool", "len", "range", "enumerate", "iter", "reversed", "sorted", "list",
+                  "tuple", "set", "next", "zip", "map", "filter", "dict", "max", "min", "sum", "abs", "round", "pow",
+                  "getattr", "hasattr", "setattr", "vars", "isinstance", "type", "exit", "quit", "print", "id",
+                  "repr", "eval", "open", "object", "super", "property", "staticmethod", "classmethod", "callable",
+                  "any", "all", "divmod", "hash", "input", "issubclass", "bytes", "bytearray", "frozenset", "slice",
+                  "Exception", "ValueError", "RuntimeError", "KeyError", "TypeError", "NotImplementedError",
+                  "ImportError", "AssertionError", "OSError", "FileNotFoundError", "StopIteration",
+                  "KeyboardInterrupt", "AttributeError", "IndexError", "complex", "chr", "ord", "hex", "bin",
+                  "format", "delattr", "NotImplemented", "Ellipsis", "__import__", "globals", "locals"]  # fmt: skip
+
+
+def prepare(machine: Machine) -> None:
+    """Fill in what a started process finds: builtins, ``sys.argv``, ``os.environ``, ``FLAGS``."""
+    values = machine.library_values
+    for name in _BUILTIN_NAMES:
+        values[f"builtins.{name}"] = Ext(name)
+    values["builtins.exec"] = Native("exec", lambda a: NONE)
+    program = machine.launch.entry or machine.launch.program
+    values["builtins.__file__"] = Const("./" + program)
+    arguments: list[Val] = [Const(program, Origin("launch", 1))]
+    for word in machine.launch.arguments:
+        origin = Origin(word.file or "launch", word.line or 1, "override")
+        arguments.append(Const(word.text, origin) if word.known else Unknown("launch argument", origin))
+    values["sys.argv"] = Seq(arguments, "list", Origin("launch", 1))
+    values["os.environ"] = environment(machine)
+    values["absl.flags.FLAGS"] = Map({}, attr=True, open=True, label="flags")
+    values["tensorflow.app.flags.FLAGS"] = values["absl.flags.FLAGS"]
+    values["torch.backends.mps.is_available"] = Native("mps", lambda a: Const(False, a.origin))
+    machine.handlers = HANDLERS
+
+
+def environment(machine: Machine) -> Map:
+    """``os.environ`` as the launchers set it. Rank 0 stands for all: it is the one that logs and saves."""
+    launch = machine.launch
+    items: dict[object, Val] = {
+        name: Const(value, Origin("launch", 1, "override")) if UNKNOWN not in value else Unknown(name)
+        for name, value in launch.env.items()
+    }
+    distributed = bool({"torchrun", "deepspeed", "accelerate"} & set(launch.launchers))
+    if "accelerate" in launch.launchers and machine.processes == 1:
+        distributed = False
+    if distributed:
+        place = Origin("launch", 1, "computed")
+        items["RANK"] = items["LOCAL_RANK"] = Const("0", place)
+        items["MASTER_ADDR"], items["MASTER_PORT"] = Unknown("address"), Unknown("port")
+        items["WORLD_SIZE"] = world_size(machine)
+        items["LOCAL_WORLD_SIZE"] = Unknown("processes per node")
+    under_slurm = "srun" in launch.launchers or "sbatch" in launch.launchers
+    is_open = "mpirun" in launch.launchers or under_slurm
+    if "srun" in launch.launchers:
+        items["SLURM_PROCID"] = items["SLURM_LOCALID"] = Const("0")
+    return Map(items, Origin("launch", 1), open=is_open, label="environ")
+
+
+def world_size(machine: Machine) -> Val:
+    """The number of processes, or one per device where only the machine knows."""
+    place = Origin("launch", 1, "computed")
+    return Const(machine.processes, place) if machine.processes is not None else Scaled(1, 1, place)
+
+
+@models("os.getenv", "os.environ.get")
+def _getenv(a: Arguments) -> Val | None:
+    environ = a.machine.library_values["os.environ"]
+    name = a.text(0)
+    assert isinstance(environ, Map)
+    if name is not None and name in environ.items:
+        return environ.items[name]
+    if environ.open and name is not None and name.startswith(("SLURM", "OMPI", "PMI", "RANK", "WORLD", "LOCAL_RANK")):
+        return a.unknown(f"environment {name}")
+    return a.get(1, "default") or NONE
+
+
+@models("torch.distributed.get_world_size", "?().get_world_size", "accelerate.Accelerator().num_processes",
+        "deepspeed.comm.get_world_size", "idist.get_world_size", "horovod.torch.size", "hvd.size")  # fmt: skip
+def _world_size(a: Arguments) -> Val | None:
+    return world_size(a.machine)
+
+
+@models("torch.distributed.get_rank", "deepspeed.comm.get_rank", "horovod.torch.rank", "horovod.torch.local_rank",
+        "jax.process_index", "torch.distributed.get_node_local_rank")  # fmt: skip
+def _rank(a: Arguments) -> Val | None:
+    return Const(0, a.origin)
+
+
+@models("torch.cuda.device_count", "torch.accelerator.device_count", "jax.local_device_count")
+def _device_count(a: Arguments) -> Val | None:
+    count = a.machine.devices_per_process
+    return Const(count, a.origin) if count is not None else Scaled(1, 1, a.origin)
+
+
+@models("jax.device_count")
+def _all_devices(a: Arguments) -> Val | None:
+    count = a.machine.devices_per_process
+    if count is not None and a.machine.launch.number("nodes") in (None, 1):
+        return Const(count, a.origin)
+    return Scaled(1, 1, a.origin)
+
+
+@models("jax.process_count")
+def _process_count(a: Arguments) -> Val | None:
+    return Const(a.machine.launch.number("nodes") or a.machine.launch.number("tasks") or 1, a.origin)
+
+
+@models("torch.cuda.is_available", "torch.accelerator.is_available", "torch.cuda.is_bf16_supported",
+        "torch.distributed.is_nccl_available", "torch.distributed.is_available")  # fmt: skip
+def _available(a: Arguments) -> Val | None:
+    return Const(a.machine.devices_per_process != 0, a.origin, assumed=True)
+
+
+@models("torch.distributed.is_initialized")
+def _initialized(a: Arguments) -> Val | None:
+    started = any(c.name in ("init_process_group", "init_distributed") for c in a.machine.record.calls)
+    return Const(True, a.origin) if started else a.unknown("is_initialized")
+
+
+@models(
+    "torch.xpu.is_available", "torch.npu.is_available", "torch.backends.mps.is_available", "torch.backends.mps.is_built"
+)
+def _unavailable(a: Arguments) -> Val | None:
+    return Const(False, a.origin, assumed=True)
+
+
+@models("torch.device")
+def _device(a: Arguments) -> Val | None:
+    first = a.args[0] if a.args else NONE
+    return first if isinstance(first, Const) and isinstance(first.value, str) else None
+
+
+@models("os.path.join", "posixpath.join")
+def _join(a: Arguments) -> Val | None:
+    parts = [string(v) for v in a.args]
+    if all(p is not None for p in parts):
+        return Const(posixpath.join(*[p for p in parts if p is not None])[:4000], a.origin) if parts else None
+    known = [p for p in parts if p]
+    return Unknown("path", a.origin, detail=("text", "/".join(known)))
+
+
+@models(
+    "os.path.dirname",
+    "os.path.basename",
+    "os.path.abspath",
+    "os.path.realpath",
+    "os.path.expanduser",
+    "os.path.normpath",
+)
+def _path_part(a: Arguments) -> Val | None:
+    text = a.text(0)
+    if text is None:
+        return a.unknown("path")
+    name = a.path.rpartition(".")[2]
+    if name == "dirname":
+        return Const(posixpath.dirname(text) or ".", a.origin)
+    return Const(posixpath.basename(text), a.origin) if name == "basename" else Const(text, a.origin)
+
+
+@models("os.getcwd", "os.curdir")
+def _cwd(a: Arguments) -> Val | None:
+    return Const(".", a.origin)
+
+
+@models("pathlib.Path", "pathlib.PurePath")
+def _path(a: Arguments) -> Val | None:
+    parts = [string(v) for v in a.args]
+    if parts and all(p is not None for p in parts):
+        return Const(posixpath.join(*[p for p in parts if p is not None]), a.origin)
+    return None
+
+
+@models("sys.path.append", "sys.path.insert")
+def _search_path(a: Arguments) -> Val | None:
+    text = string(a.args[-1]) if a.args else None
+    if text is not None and not text.startswith("/") and len(a.machine.search_paths) < 20:
+        from analyzers.source.files import normal
+
+        folder = normal(text)
+        if not folder.startswith("..") and folder not in a.machine.search_paths:
+            a.machine.search_paths.append(folder)
+    return NONE
+
+
+@models("os.path.exists", "os.path.isfile", "os.path.isdir", "pathlib.Path().exists")
+def _exists(a: Arguments) -> Val | None:
+    # What lies there now says little about the moment the job runs.
+    return a.unknown("exists")
+
+
+@models("importlib.import_module", "__import__")
+def _import_module(a: Arguments) -> Val | None:
+    name = a.text(0)
+    if name is None or not name.replace(".", "").isidentifier():
+        return a.unknown("import")
+    path = a.machine.resolve(name, next(iter(a.machine.modules.values())), 0)
+    if path is None or path.endswith("/"):
+        return Ext(name, a.origin)
+    return a.machine.load(path, name) or a.unknown("import")

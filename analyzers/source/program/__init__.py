@@ -1,0 +1,1 @@
+"""A bounded reader that walks a Python program as it would run, on abstract values, without running it."""

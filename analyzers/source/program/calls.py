@@ -1,0 +1,302 @@
+"""Calls: functions and classes of the tree are walked with their arguments; library calls are modelled or recorded."""
+
+from __future__ import annotations
+
+import ast
+
+from analyzers.source.program.events import Call
+from analyzers.source.program.expressions import (
+    attribute,
+    bind,
+    class_attribute,
+    evaluate,
+    library_base,
+    origin_of,
+)
+from analyzers.source.program.machine import DEPTH_MAX, Machine
+from analyzers.source.program.native import Arguments
+from analyzers.source.program.statements import execute
+from analyzers.source.program.values import (
+    NONE,
+    Bound,
+    ClassVal,
+    Const,
+    Ext,
+    Frame,
+    Func,
+    Map,
+    Native,
+    Obj,
+    Origin,
+    Partial,
+    Seq,
+    Unknown,
+    Val,
+    merged,
+)
+
+#: Methods that give back the object they are called on.
+_FLUENT = frozenset(
+    ["to", "cuda", "cpu", "half", "float", "double", "bfloat16", "train", "eval", "requires_grad_", "requires_grad",
+     "share_memory", "xpu", "npu", "mps", "apply", "compile", "contiguous", "type"]
+)  # fmt: skip
+
+
+def invoke(machine: Machine, callee: Val, args: list[Val], kwargs: dict[str, Val], origin: Origin) -> Val:
+    """Call any value."""
+    machine.tick()
+    if isinstance(callee, Func):
+        return call_function(machine, callee, args, kwargs, origin)
+    if isinstance(callee, ClassVal):
+        return instantiate(machine, callee, args, kwargs, origin)
+    if isinstance(callee, Native):
+        return callee.handler(Arguments(machine, args, kwargs, origin, callee.name)) or NONE
+    if isinstance(callee, Partial):
+        return invoke(machine, callee.func, [*callee.args, *args], {**callee.kwargs, **kwargs}, origin)
+    if isinstance(callee, Ext):
+        return library_call(machine, callee.path, args, kwargs, origin, None)
+    if isinstance(callee, Bound):
+        return method_call(machine, callee, args, kwargs, origin)
+    if isinstance(callee, Obj):
+        return object_call(machine, callee, args, kwargs, origin)
+    if isinstance(callee, Unknown) and callee.options:
+        results = [invoke(machine, o, args, kwargs, origin) for o in callee.options[:3] if not isinstance(o, Const)]
+        return merged(results, origin) if results else Unknown("call", origin)
+    _record(machine, "?", args, kwargs, origin, None)
+    return Unknown("call", origin)
+
+
+def _record(
+    machine: Machine, path: str, args: list[Val], kwargs: dict[str, Val], origin: Origin, receiver: Val | None
+) -> Call:
+    function = machine.stack[-1] if machine.stack else None
+    call = Call(path, args, kwargs, origin, receiver=receiver, function=getattr(function, "name", ""))
+    machine.met(call)
+    return call
+
+
+def library_call(
+    machine: Machine, path: str, args: list[Val], kwargs: dict[str, Val], origin: Origin, owner: Val | None
+) -> Val:
+    """A call of something that is not in the tree: modelled if we know it, in any case remembered."""
+    call = _record(machine, path, args, kwargs, origin, owner)
+    handler = machine.handlers.get(path)
+    if handler is None and "()." in path:
+        handler = machine.handlers.get("()." + path.rpartition(".")[2])
+    if handler is not None:
+        result = handler(Arguments(machine, args, kwargs, origin, path, owner))
+        if result is not None:
+            call.result = result
+            return result
+    result = Obj(Ext(path, origin), {}, origin, call)
+    for value in [*args, *kwargs.values()]:
+        # An argument parser handed to a library comes back with options that we do not see.
+        if isinstance(value, Obj) and isinstance(value.cls, Ext) and value.cls.path == "argparse.ArgumentParser":
+            return value
+    call.result = result
+    return result
+
+
+def method_call(machine: Machine, callee: Bound, args: list[Val], kwargs: dict[str, Val], origin: Origin) -> Val:
+    """A method of a library object, a plain value or something unknown."""
+    owner, name = callee.owner, callee.name
+    path = f"{type_path(owner)}().{name}"
+    handler = machine.handlers.get(path)
+    if handler is not None:
+        result = handler(Arguments(machine, args, kwargs, origin, path, owner))
+        if result is not None:
+            _record(machine, path, args, kwargs, origin, owner).result = result
+            return result
+    if name in _FLUENT and isinstance(owner, Obj):
+        _record(machine, path, args, kwargs, origin, owner).result = owner
+        return owner
+    if isinstance(owner, Map) and not owner.label:
+        return Unknown(name, origin)
+    return library_call(machine, path, args, kwargs, origin, owner)
+
+
+def type_path(value: Val) -> str:
+    """What a value is, for the path of a method call."""
+    if isinstance(value, Obj):
+        if isinstance(value.cls, Ext):
+            return value.cls.path
+        return library_base(value.cls) or value.cls.name
+    if isinstance(value, Map):
+        return "dict"
+    if isinstance(value, Seq):
+        return value.kind
+    if isinstance(value, Const):
+        return type(value.value).__name__
+    if isinstance(value, ClassVal):
+        return library_base(value) or value.name
+    return "?"
+
+
+def object_call(machine: Machine, callee: Obj, args: list[Val], kwargs: dict[str, Val], origin: Origin) -> Val:
+    """Calling an instance: a model runs its forward once, a wrapper passes the call on."""
+    for name in ("__call__", "forward", "call"):
+        method = class_attribute(callee.cls, name) if isinstance(callee.cls, ClassVal) else None
+        if isinstance(method, Func):
+            if id(method.node) in machine.forwarded:
+                return Obj(Ext("tensor"), {}, origin)
+            machine.forwarded.add(id(method.node))
+            call_function(machine, bind(method, callee), args, kwargs, origin)
+            return Obj(Ext("tensor"), {}, origin)
+    wrapped = callee.attrs.get("module")
+    if wrapped is not None and isinstance(wrapped, Obj | Func) and wrapped is not callee:
+        return invoke(machine, wrapped, args, kwargs, origin)
+    path = type_path(callee)
+    handler = machine.handlers.get(f"{path}()()")
+    if handler is not None:
+        result = handler(Arguments(machine, args, kwargs, origin, path, callee))
+        if result is not None:
+            return result
+    call = _record(machine, f"{path}()", args, kwargs, origin, callee)
+    call.result = Obj(Ext(f"{path}()"), {}, origin, call)
+    return call.result
+
+
+def call_function(machine: Machine, func: Func, args: list[Val], kwargs: dict[str, Val], origin: Origin) -> Val:
+    """Walk a function's body with these arguments."""
+    if len(machine.stack) >= DEPTH_MAX or sum(f is func.node for f in map(_node_of, machine.stack)) >= 2:
+        return Unknown("recursion", origin)
+    if func.self_ is not None:
+        args = [func.self_, *args]
+    names = bind_arguments(machine, func, args, kwargs)
+    frame = Frame(func.frame.module, names, func.frame, func.name, self_=func.self_, owner=func.owner)
+    if isinstance(func.node, ast.Lambda):
+        machine.stack.append(func)
+        try:
+            return evaluate(machine, func.node.body, frame)
+        finally:
+            machine.stack.pop()
+    machine.stack.append(func)
+    loops = len(machine.loops)
+    guards = len(machine.guards)
+    try:
+        status = execute(machine, func.node.body, frame)
+    finally:
+        machine.stack.pop()
+        del machine.loops[loops:]
+        del machine.guards[guards:]
+    if status == "raise" and not frame.returned:
+        return Unknown("exits" if _only_exits(func.node) else "raises", origin)
+    if any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(func.node)) and not frame.returned:
+        return Obj(Ext("generator"), {}, origin)
+    returned = frame.returned if status == "return" else [*frame.returned, NONE]
+    if len(returned) > 1 and status != "return" and isinstance(returned[-1], Const) and returned[-1].value is None:
+        returned = returned[:-1] if len(returned) == 2 and func.name == "main" else returned
+    return merged(returned, origin)
+
+
+def _only_exits(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
+    return not isinstance(node, ast.Lambda) and not any(isinstance(n, ast.Return) for n in ast.walk(node))
+
+
+def _node_of(frame: object) -> object:
+    return getattr(frame, "node", None)
+
+
+def bind_arguments(machine: Machine, func: Func, args: list[Val], kwargs: dict[str, Val]) -> dict[str, Val]:
+    """Parameter names with the values they get, defaults included."""
+    spec = func.node.args
+    names: dict[str, Val] = {}
+    positional = [*spec.posonlyargs, *spec.args]
+    rest = dict(kwargs)
+    for parameter, value in zip(positional, args, strict=False):
+        names[parameter.arg] = value
+    if spec.vararg is not None:
+        names[spec.vararg.arg] = Seq(args[len(positional) :], "tuple")
+    defaults: list[ast.expr | None] = [None] * (len(positional) - len(spec.defaults)) + list(spec.defaults)
+    for parameter, default in [
+        *zip(positional, defaults, strict=True),
+        *zip(spec.kwonlyargs, spec.kw_defaults, strict=True),
+    ]:
+        name = parameter.arg
+        if name in rest:
+            names[name] = rest.pop(name)
+        elif name not in names:
+            if default is None:
+                names[name] = Unknown(f"parameter {name}", origin_of(func.node, func.frame))
+            else:
+                value = evaluate(machine, default, func.frame)
+                names[name] = _as_default(value)
+    if spec.kwarg is not None:
+        names[spec.kwarg.arg] = Map({**rest}, func.origin)
+    return names
+
+
+def _as_default(value: Val) -> Val:
+    if isinstance(value, Const) and value.origin.how == "literal":
+        return Const(value.value, Origin(value.origin.file, value.origin.line, "default"), value.assumed)
+    return value
+
+
+def instantiate(machine: Machine, cls: ClassVal, args: list[Val], kwargs: dict[str, Val], origin: Origin) -> Val:
+    """An instance of a class of the tree."""
+    base = library_base(cls)
+    instance = Obj(cls, {}, origin)
+    init = class_attribute(cls, "__init__")
+    call = _record(machine, f"{base}<{cls.name}>" if base else f"<{cls.name}>", args, kwargs, origin, None)
+    call.result = instance
+    instance.call = call
+    if isinstance(init, Func):
+        call_function(machine, bind(init, instance), args, kwargs, origin)
+    elif cls.dataclass or fields_of(cls):
+        fields = fields_of(cls)
+        for name, value in zip(fields, args, strict=False):
+            instance.attrs[name] = value
+        for name, default in fields.items():
+            if name in kwargs:
+                instance.attrs[name] = kwargs[name]
+            elif name not in instance.attrs and default is not None:
+                instance.attrs[name] = default_of(machine, default, origin)
+        for name, value in kwargs.items():
+            instance.attrs.setdefault(name, value)
+        after = class_attribute(cls, "__post_init__")
+        if isinstance(after, Func):
+            call_function(machine, bind(after, instance), [], {}, origin)
+    elif base is not None:
+        instance.attrs.update(kwargs)
+    setup = class_attribute(cls, "setup")
+    if isinstance(setup, Func) and base is not None and base.startswith("flax"):
+        call_function(machine, bind(setup, instance), [], {}, origin)
+    return instance
+
+
+def fields_of(cls: ClassVal, depth: int = 0) -> dict[str, Val | None]:
+    """Annotated fields of a class and its bases in order, with their defaults."""
+    fields: dict[str, Val | None] = {}
+    for base in cls.bases:
+        if isinstance(base, ClassVal) and base is not cls and depth < 10:
+            fields.update(fields_of(base, depth + 1))
+    for name in cls.annotations:
+        fields[name] = cls.attrs.get(name)
+    return fields
+
+
+def default_of(machine: Machine, default: Val, origin: Origin) -> Val:
+    """The value of a dataclass field's default, ``field(default=..., default_factory=...)`` included."""
+    if isinstance(default, Obj) and default.call is not None and default.call.name in ("field", "Field", "ib"):
+        value = default.call.argument(None, "default")
+        if value is not None:
+            return _as_default(value)
+        factory = default.call.argument(None, "default_factory", "factory")
+        if factory is not None:
+            return invoke(machine, factory, [], {}, origin)
+        if default.call.args and default.call.name == "Field":
+            return _as_default(default.call.args[0])
+        return Unknown("field", default.origin)
+    return _as_default(default)
+
+
+def call_method(machine: Machine, owner: Val, name: str, args: list[Val], origin: Origin) -> Val | None:
+    """Call a method of an instance of the tree where it has one; None where it has not."""
+    if isinstance(owner, Obj) and isinstance(owner.cls, ClassVal):
+        method = class_attribute(owner.cls, name)
+        if isinstance(method, Func):
+            return call_function(machine, bind(method, owner), args, {}, origin)
+    return None
+
+
+__all__ = ["attribute", "call_method", "invoke"]

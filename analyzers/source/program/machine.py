@@ -1,0 +1,214 @@
+"""The state of one walk: budget, modules, the journal that undoes a branch, and the record of what was met."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+import time
+import warnings
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from analyzers.source.files import Tree, normal
+from analyzers.source.launch.model import Launch
+from analyzers.source.program.events import Call, Guard, Loop, Record
+from analyzers.source.program.notebook import notebook_source
+from analyzers.source.program.values import Const, Frame, Module, Origin, Seq, Val
+
+if TYPE_CHECKING:
+    from analyzers.source.program.native import Handler
+
+STEPS_MAX = 150_000
+CALLS_MAX = 20_000
+DEPTH_MAX = 28
+WALK_S_MAX = 2.0
+
+
+#: One write: where, under which key, and the value before (None: there was none).
+Write = tuple[Any, object, "Val | None"]
+
+
+class BudgetExceededError(Exception):
+    """The walk took more steps or time than one job may cost."""
+
+
+@dataclass(slots=True)
+class Machine:
+    """Everything the walk over one program needs to know.
+
+    ``reads`` holds the last value read under each plain name, attribute or key: what is set but never read is not
+    in it.
+    """
+
+    tree: Tree
+    launch: Launch
+    record: Record = field(default_factory=Record)
+    handlers: dict[str, Handler] = field(default_factory=dict)
+    library_values: dict[str, Val] = field(default_factory=dict)
+    modules: dict[str, Module] = field(default_factory=dict)
+    search_paths: list[str] = field(default_factory=list)
+    guards: list[Guard] = field(default_factory=list)
+    loops: list[Loop] = field(default_factory=list)
+    contexts: list[str] = field(default_factory=list)
+    stack: list[object] = field(default_factory=list)
+    journal: list[Write] = field(default_factory=list)
+    forwarded: set[int] = field(default_factory=set)
+    reads: dict[str, Val] = field(default_factory=dict)
+    parsed: dict[str, ast.Module] = field(default_factory=dict)
+    invoke: Callable[[Machine, Val, list[Val], dict[str, Val], Origin], Val] | None = None
+    run_module: Callable[[Machine, Module, ast.Module], None] | None = None
+    devices_per_process: int | None = None
+    processes: int | None = None
+    steps: int = 0
+    deadline: float = field(default_factory=lambda: time.monotonic() + WALK_S_MAX)
+
+    def tick(self) -> None:
+        """Count one step; raise when the budget is spent."""
+        self.steps += 1
+        if self.steps > STEPS_MAX or (self.steps & 1023 == 0 and time.monotonic() > self.deadline):
+            raise BudgetExceededError
+
+    # --- writes that can be undone -------------------------------------------------------------------------------
+
+    def store(self, names: MutableMapping[Any, Val], key: object, value: Val) -> None:
+        """Set ``names[key]``, remembering how to undo it."""
+        self.journal.append((names, key, names.get(key)))
+        names[key] = value
+
+    def change_items(self, seq: Seq, items: list[Val]) -> None:
+        """Replace a sequence's items, remembering how to undo it."""
+        self.journal.append((seq, None, Seq(seq.items)))
+        seq.items = items
+
+    def take_back(self, journal: list[Write]) -> dict[tuple[int, object], Write]:
+        """Undo the writes of a branch, newest first; return what it had left, to be set again or merged."""
+        left: dict[tuple[int, object], Write] = {}
+        for container, key, _ in journal:
+            if isinstance(container, Seq):
+                left[id(container), key] = (container, key, Seq(container.items, open=container.open))
+            else:
+                left[id(container), key] = (container, key, container.get(key))
+        while journal:
+            container, key, old = journal.pop()
+            if isinstance(container, Seq):
+                container.items = old.items if isinstance(old, Seq) else []
+            elif old is None:
+                container.pop(key, None)
+            else:
+                container[key] = old
+        return left
+
+    # --- what is met ---------------------------------------------------------------------------------------------
+
+    def met(self, call: Call) -> None:
+        """Remember a call."""
+        if len(self.record.calls) < CALLS_MAX:
+            call.guards = tuple(self.guards)
+            call.loops = tuple(self.loops)
+            call.contexts = tuple(self.contexts)
+            self.record.calls.append(call)
+
+    def call(self, callee: Val, args: list[Val], kwargs: dict[str, Val], origin: Origin) -> Val:
+        """Call any value."""
+        assert self.invoke is not None
+        return self.invoke(self, callee, args, kwargs, origin)
+
+    # --- modules -------------------------------------------------------------------------------------------------
+
+    def load(self, path: str, name: str) -> Module | None:
+        """The module of a file, its body walked once; None where it can not be parsed."""
+        if path in self.modules:
+            return self.modules[path]
+        module = Module(name, path, is_package=path.endswith("__init__.py"))
+        source = self.tree.read(path)
+        if source is None:
+            return None
+        module.names["__name__"] = Const("__main__" if path == self.launch.entry else name)
+        self.modules[path] = module
+        parsed = self.parse(source, path, module)
+        if parsed is None:
+            return module
+        self.parsed[path] = parsed
+        assert self.run_module is not None
+        saved = self.guards, self.loops, self.contexts
+        self.guards, self.loops, self.contexts = [], [], []
+        self.run_module(self, module, parsed)
+        self.guards, self.loops, self.contexts = saved
+        return module
+
+    def parse(self, source: str, path: str, module: Module | None = None) -> ast.Module | None:
+        """Source text as a tree, with a second try for Python 2 leftovers."""
+        if path.endswith(".ipynb"):
+            source, lines = notebook_source(source)
+            if module is not None:
+                module.lines = lines
+        for attempt in (source, modernised(source)):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    return ast.parse(attempt)
+            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+                problem = error
+        line = getattr(problem, "lineno", None)
+        self.tree.warn(f"{path}: can not be parsed" + (f" (line {line})" if line else ""))
+        self.record.complete = False
+        return None
+
+    def resolve(self, dotted: str, importer: Module, level: int) -> str | None:
+        """The file of a module by its dotted name, or None where it is not in the tree."""
+        stem = dotted.replace(".", "/")
+        if level:
+            folder = posixpath.dirname(importer.path)
+            for _ in range(level - 1):
+                folder = posixpath.dirname(folder)
+            folders = [folder]
+        else:
+            folders = self.search_paths
+        for folder in folders:
+            for candidate in (f"{stem}.py", f"{stem}/__init__.py") if stem else ("__init__.py",):
+                path = normal(posixpath.join(folder, candidate))
+                if self.tree.is_file(path):
+                    return path
+            if stem and self.tree.is_dir(normal(posixpath.join(folder, stem))) and not self._shadowed(dotted):
+                return normal(posixpath.join(folder, stem)) + "/"
+        return None
+
+    @staticmethod
+    def _shadowed(dotted: str) -> bool:
+        # A plain folder (no __init__.py) called like a library, such as datasets/ or wandb/, is rarely a package.
+        return dotted.split(".")[0] in {
+            "datasets",
+            "wandb",
+            "torch",
+            "data",
+            "logs",
+            "lightning",
+            "evaluate",
+            "accelerate",
+        }
+
+
+def frame_of(module: Module) -> Frame:
+    """The frame of a module's body."""
+    return Frame(module, module.names, None, "<module>")
+
+
+_PRINT = re.compile(r"^(\s*)print[ \t]+(?!\()(?:>>\s*[\w.]+\s*,\s*)?(.*?)(,?)\s*$", re.MULTILINE)
+_PRINT_BARE = re.compile(r"^(\s*)print\s*$", re.MULTILINE)
+_EXCEPT = re.compile(r"^(\s*except\s+[\w., ()]+?)\s*,\s*(\w+)\s*:", re.MULTILINE)
+_RAISE = re.compile(r"^(\s*raise\s+\w+)\s*,\s*(.+)$", re.MULTILINE)
+
+
+def modernised(source: str) -> str:
+    """Python 2 statements that keep a file from being parsed, rewritten line by line."""
+    source = source.replace("\0", "")
+    source = _PRINT.sub(lambda m: f"{m.group(1)}print({m.group(2)})", source)
+    source = _PRINT_BARE.sub(r"\1print()", source)
+    source = _EXCEPT.sub(r"\1 as \2:", source)
+    source = _RAISE.sub(r"\1(\2)", source)
+    source = re.sub(r"\b(0[xX][0-9a-fA-F]+|\d+)[lL]\b", r"\1", source)
+    source = re.sub(r"\bur(['\"])", r"r\1", source)
+    source = re.sub(r"(?<![\w.])0+([1-7][0-7]*)\b(?!\.)", r"0o\1", source)
+    return source.replace("<>", "!=")

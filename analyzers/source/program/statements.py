@@ -1,0 +1,534 @@
+"""Walking statements: assignments, branches (both sides where undecided), loops (their body once), definitions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+
+from analyzers.source.program.events import Guard, Loop
+from analyzers.source.program.expressions import attribute, evaluate, item, known_items, origin_of
+from analyzers.source.program.imports import import_from, import_plain
+from analyzers.source.program.machine import Machine, Write, frame_of
+from analyzers.source.program.operators import binary
+from analyzers.source.program.values import (
+    NONE,
+    ClassVal,
+    Const,
+    Ext,
+    File,
+    Frame,
+    Func,
+    Map,
+    Module,
+    Obj,
+    Origin,
+    Range,
+    Scaled,
+    Seq,
+    Unknown,
+    Val,
+    merged,
+    number,
+    truth,
+)
+
+Changes = dict[tuple[int, object], Write]
+#: How a block ended.
+NEXT, BREAK, CONTINUE, RETURN, RAISE = "next", "break", "continue", "return", "raise"
+UNROLL_MAX = 64
+
+
+def run_module(machine: Machine, module: Module, parsed: ast.Module) -> None:
+    """Walk a module's body."""
+    execute(machine, parsed.body, frame_of(module))
+
+
+def execute(machine: Machine, body: Sequence[ast.stmt], frame: Frame) -> str:
+    """Walk statements until one of them leaves the block."""
+    for statement in body:
+        machine.tick()
+        handler = _STATEMENTS.get(type(statement))
+        if handler is None:
+            continue
+        try:
+            status = handler(machine, statement, frame)
+        except RecursionError:
+            machine.tree.warn(f"{frame.module.path}: too deeply nested in places; those were left out")
+            machine.record.complete = False
+            continue
+        if status != NEXT:
+            return status
+    return NEXT
+
+
+# --- assignment ---------------------------------------------------------------------------------------------------
+
+
+def assign(machine: Machine, target: ast.expr, value: Val, frame: Frame) -> None:
+    """Bind ``value`` to a target."""
+    if isinstance(target, ast.Name):
+        names = frame.module.names if target.id in frame.global_names else frame.names
+        machine.store(names, target.id, value)
+    elif isinstance(target, ast.Tuple | ast.List):
+        _unpack(machine, target, value, frame)
+    elif isinstance(target, ast.Attribute):
+        owner = evaluate(machine, target.value, frame)
+        _set_attribute(machine, owner, target.attr, value, origin_of(target, frame))
+    elif isinstance(target, ast.Subscript):
+        owner = evaluate(machine, target.value, frame)
+        key = evaluate(machine, target.slice, frame) if not isinstance(target.slice, ast.Slice) else Unknown("slice")
+        if isinstance(owner, Map) and isinstance(key, Const):
+            machine.store(owner.items, key.value, value)
+        elif isinstance(owner, Seq) and isinstance(key, Const) and isinstance(key.value, int):
+            if 0 <= key.value < len(owner.items):
+                machine.change_items(owner, [*owner.items[: key.value], value, *owner.items[key.value + 1 :]])
+        elif isinstance(owner, Map):
+            owner.open = True
+    elif isinstance(target, ast.Starred):
+        assign(machine, target.value, Unknown("rest"), frame)
+
+
+def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Val, frame: Frame) -> None:
+    items = known_items(value)
+    starred = any(isinstance(t, ast.Starred) for t in target.elts)
+    if items is not None and len(items) == len(target.elts) and not starred:
+        for element, part in zip(target.elts, items, strict=True):
+            assign(machine, element, part, frame)
+        return
+    for position, element in enumerate(target.elts):
+        unpacked: Val = Unknown("element", origin_of(target, frame))
+        if isinstance(value, Obj) and isinstance(value.cls, Ext):
+            unpacked = item(value, Const(position), origin_of(target, frame))
+        assign(machine, element, unpacked, frame)
+
+
+def _set_attribute(machine: Machine, owner: Val, name: str, value: Val, origin: Origin) -> None:
+    if isinstance(owner, Map) and owner.attr:
+        machine.store(owner.items, name, value)
+    elif isinstance(owner, Obj | ClassVal):
+        machine.store(owner.attrs, name, value)
+    elif isinstance(owner, Module):
+        machine.store(owner.names, name, value)
+    elif isinstance(owner, Ext):
+        machine.record.settings.append((f"{owner.path}.{name}", value))
+
+
+def _assign(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.Assign)
+    value = evaluate(machine, node.value, frame)
+    for target in node.targets:
+        assign(machine, target, value, frame)
+    return NEXT
+
+
+def _annotated(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.AnnAssign)
+    if node.value is not None:
+        assign(machine, node.target, evaluate(machine, node.value, frame), frame)
+    return NEXT
+
+
+def _augmented(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.AugAssign)
+    old = evaluate(machine, node.target, frame)
+    value = binary(node.op, old, evaluate(machine, node.value, frame), origin_of(node, frame))
+    if isinstance(old, Seq) and isinstance(value, Seq):
+        machine.change_items(old, value.items)
+        old.open = value.open
+        return NEXT
+    assign(machine, node.target, value, frame)
+    return NEXT
+
+
+def _expression(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.Expr)
+    value = evaluate(machine, node.value, frame)
+    if isinstance(value, Unknown) and value.why == "exits":
+        return RAISE
+    return NEXT
+
+
+# --- branches -----------------------------------------------------------------------------------------------------
+
+
+def _if(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.If)
+    test = evaluate(machine, node.test, frame)
+    known = truth(test)
+    if known is not None:
+        return execute(machine, node.body if known else node.orelse, frame)
+    guard_value = test if isinstance(test, Unknown) else Unknown("condition", origin_of(node, frame))
+    return _both(machine, guard_value, node, frame)
+
+
+def _both(machine: Machine, value: Unknown, node: ast.If, frame: Frame) -> str:
+    """Walk both sides of an undecided test and merge what they leave."""
+    ends: list[tuple[str, Changes]] = []
+    outer_journal = machine.journal
+    for body, negated in ((node.body, False), (node.orelse, True)):
+        machine.guards.append(Guard(value, node.test, negated))
+        machine.journal = []
+        status = execute(machine, body, frame)
+        if status == BREAK and machine.loops:
+            _note_break(machine)
+        machine.guards.pop()
+        ends.append((status, machine.take_back(machine.journal)))
+    machine.journal = outer_journal
+    alive = [changes for status, changes in ends if status == NEXT]
+    if alive:
+        _merge(machine, alive, origin_of(node, frame))
+        return NEXT
+    # Both sides leave; a side that raises is taken not to be the way the job goes.
+    status, changes = next((end for end in ends if end[0] != RAISE), ends[0])
+    _apply(machine, changes)
+    return status
+
+
+def _apply(machine: Machine, changes: Changes) -> None:
+    for container, key, value in changes.values():
+        if isinstance(container, Seq) and isinstance(value, Seq):
+            machine.change_items(container, value.items)
+        elif value is not None:
+            machine.store(container, key, value)
+
+
+def _merge(machine: Machine, alive: list[Changes], origin: Origin) -> None:
+    if len(alive) == 1:
+        _apply(machine, alive[0])
+        return
+    first, second = alive
+    for slot in {**first, **second}:
+        container, key, _ = first.get(slot) or second[slot]
+        values = [side[slot][2] for side in (first, second) if slot in side]
+        if isinstance(container, Seq):
+            longest = max((v for v in values if isinstance(v, Seq)), key=lambda s: len(s.items))
+            machine.change_items(container, longest.items)
+            container.open = True
+            continue
+        if len(values) == 1:
+            values.append(container.get(key))
+        known = [v for v in values if v is not None]
+        if known:
+            machine.store(container, key, merged(known, origin))
+
+
+def _note_break(machine: Machine) -> None:
+    loop = machine.loops[-1]
+    loop.breaks.append(tuple(machine.guards[loop.guard_depth :]))
+
+
+# --- loops --------------------------------------------------------------------------------------------------------
+
+
+def _for(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.For | ast.AsyncFor)
+    iterable = evaluate(machine, node.iter, frame)
+    items = known_items(iterable)
+    origin = origin_of(node, frame)
+    if items is not None and len(items) <= UNROLL_MAX and not isinstance(iterable, Range):
+        return _unrolled(machine, node, items, frame)
+    target = node.target.id if isinstance(node.target, ast.Name) else ""
+    loop = Loop(origin, "for", iterable, trip_count(iterable), function=frame.function, target=target)
+    first: Val = Unknown("loop variable", origin, detail=("loop", loop))
+    if isinstance(iterable, Obj) and isinstance(iterable.cls, Ext) and iterable.cls.path == "enumerate":
+        first = Seq([first, Unknown("element", origin)], "tuple", origin)
+    _widen(machine, node.body, frame, origin)
+    assign(machine, node.target, first, frame)
+    status = _body(machine, loop, node.body, frame)
+    if status == BREAK:
+        loop.trip = Const(1, origin)
+    elif status in (RETURN, RAISE):
+        return status
+    return NEXT
+
+
+def trip_count(iterable: Val) -> Val | None:
+    """How often a loop over this goes round: a number, a value, or None where nothing bounds it."""
+    if isinstance(iterable, Range):
+        start, stop, step = iterable.start, iterable.stop, iterable.step
+        low, high, stride = number(start), number(stop), number(step)
+        if low is not None and high is not None and stride and max(abs(low), abs(high)) < 1e15:
+            count = max(0, -int(-(high - low) // stride))
+            place = stop.origin if isinstance(stop, Const) else iterable.origin
+            return Const(count, place, isinstance(stop, Const) and stop.assumed)
+        difference = _difference(stop, start)
+        if difference is not None:
+            return difference
+        if high is not None and abs(high) < 1e15 and isinstance(start, Unknown):
+            # range(start_epoch, epochs): the whole run from its beginning, start being what a restart would set.
+            starts = [number(o) for o in start.options]
+            if starts and all(s is not None for s in starts[:1]):
+                return Const(max(0, int(high - min(s for s in starts if s is not None))), stop.origin)
+            return Const(int(high), stop.origin, assumed=True)
+        return stop if isinstance(stop, Unknown | Scaled) else Unknown("range", iterable.origin)
+    if isinstance(iterable, Seq) and not iterable.open:
+        return Const(len(iterable.items), iterable.origin)
+    if isinstance(iterable, Obj) and isinstance(iterable.cls, Ext):
+        path = iterable.cls.path
+        if path in ("itertools.count", "itertools.cycle", "itertools.repeat"):
+            return None
+        inner = iterable.attrs.get("iterable")
+        if inner is not None:
+            return trip_count(inner)
+        others = iterable.attrs.get("iterables")
+        if isinstance(others, Seq):
+            counts = [trip_count(o) for o in others.items]
+            known = [c for c in counts if isinstance(c, Const)]
+            return known[0] if known else (counts[0] if counts else None)
+    return Unknown("iterable", getattr(iterable, "origin", Origin()))
+
+
+def _difference(stop: Val, start: Val) -> Val | None:
+    """``range(start, start + n)`` goes round n times, whatever start is."""
+    if isinstance(stop, Unknown) and stop.detail[:1] == ("arithmetic",) and len(stop.detail) == 3:
+        left, right = stop.detail[1], stop.detail[2]
+        if left is start and isinstance(right, Const) and isinstance(right.value, int):
+            return right
+        if right is start and isinstance(left, Const) and isinstance(left.value, int):
+            return left
+    return None
+
+
+def _unrolled(machine: Machine, node: ast.For | ast.AsyncFor, items: list[Val], frame: Frame) -> str:
+    for value in items:
+        assign(machine, node.target, value, frame)
+        status = execute(machine, node.body, frame)
+        if status == BREAK:
+            return NEXT
+        if status in (RETURN, RAISE):
+            return status
+    return execute(machine, node.orelse, frame)
+
+
+def _body(machine: Machine, loop: Loop, body: Sequence[ast.stmt], frame: Frame) -> str:
+    machine.record.loops.append(loop)
+    machine.loops.append(loop)
+    loop.guard_depth = len(machine.guards)
+    depth = len(machine.loops)
+    try:
+        return execute(machine, body, frame)
+    finally:
+        del machine.loops[depth - 1 :]
+
+
+def _while(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.While)
+    origin = origin_of(node, frame)
+    test = evaluate(machine, node.test, frame)
+    if truth(test) is False:
+        return execute(machine, node.orelse, frame)
+    # The first time round with the values as they are: a run that leaves at once is known only so.
+    calls_before, loops_before = len(machine.record.calls), len(machine.record.loops)
+    outer, machine.journal = machine.journal, []
+    first = Loop(origin, "while", None, None, function=frame.function)
+    status = _body(machine, first, node.body, frame)
+    if status == BREAK:
+        first.trip = Const(1, origin)
+        machine.journal = outer + machine.journal
+        return NEXT
+    if status in (RETURN, RAISE):
+        machine.journal = outer + machine.journal
+        return status
+    machine.take_back(machine.journal)
+    machine.journal = outer
+    del machine.record.calls[calls_before:]
+    del machine.record.loops[loops_before:]
+    # Then with everything that the body changes made unknown.
+    _widen(machine, node.body, frame, origin)
+    test = evaluate(machine, node.test, frame)
+    loop = Loop(origin, "while", None, None, function=frame.function)
+    if isinstance(test, Unknown):
+        loop.limits.extend(_limits(test, node.test))
+        loop.breaks.append((Guard(test, node.test, negated=True),))
+    status = _body(machine, loop, node.body, frame)
+    return NEXT if status in (BREAK, NEXT, CONTINUE) else status
+
+
+def _limits(test: Unknown, node: ast.expr) -> list[tuple[str, Val]]:
+    detail = test.detail
+    if detail[:1] == ("compare",) and len(detail) == 4:
+        operator, left, right = detail[1], detail[2], detail[3]
+        if isinstance(right, Const) and operator in ("Lt", "LtE", "NotEq"):
+            return [(str(operator), right)]
+        if isinstance(left, Const) and operator in ("Gt", "GtE", "NotEq"):
+            return [(str(operator), left)]
+    if detail[:1] == ("bool",) and len(detail) == 2 and isinstance(detail[1], tuple):
+        return [limit for part in detail[1] if isinstance(part, Unknown) for limit in _limits(part, node)]
+    return []
+
+
+def _widen(machine: Machine, body: Sequence[ast.stmt], frame: Frame, origin: Origin) -> None:
+    """Make unknown every plain name that the loop's body changes step by step."""
+    for statement in body:
+        for node in ast.walk(statement):
+            machine.tick()
+            if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                name = node.target.id
+                names = frame.module.names if name in frame.global_names else frame.names
+                if isinstance(names.get(name), Const):
+                    machine.store(names, name, Unknown("changes in a loop", origin, detail=("counter", name)))
+            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute):
+                owner_node = node.target.value
+                owner = frame.names.get(owner_node.id) if isinstance(owner_node, ast.Name) else None
+                if isinstance(owner, Obj) and isinstance(owner.attrs.get(node.target.attr), Const):
+                    counter = Unknown("changes in a loop", origin, detail=("counter", node.target.attr))
+                    machine.store(owner.attrs, node.target.attr, counter)
+
+
+# --- the rest -----------------------------------------------------------------------------------------------------
+
+
+def _with(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.With | ast.AsyncWith)
+    entered = 0
+    for part in node.items:
+        value = evaluate(machine, part.context_expr, frame)
+        machine.contexts.append(_context_name(value))
+        entered += 1
+        if part.optional_vars is not None:
+            assign(machine, part.optional_vars, value, frame)
+    status = execute(machine, node.body, frame)
+    del machine.contexts[len(machine.contexts) - entered :]
+    return status
+
+
+def _context_name(value: Val) -> str:
+    if isinstance(value, Obj):
+        return value.call.path if value.call is not None else getattr(value.cls, "path", getattr(value.cls, "name", ""))
+    return "open" if isinstance(value, File) else value.path if isinstance(value, Ext) else ""
+
+
+def _try(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.Try | ast.TryStar)
+    status = execute(machine, node.body, frame)
+    if status == RAISE and node.handlers:
+        status = execute(machine, node.handlers[0].body, frame)
+    elif status == NEXT:
+        status = execute(machine, node.orelse, frame)
+    final = execute(machine, node.finalbody, frame)
+    return final if final != NEXT else status
+
+
+def _return(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.Return)
+    frame.returned.append(evaluate(machine, node.value, frame) if node.value is not None else NONE)
+    return RETURN
+
+
+def _break(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    return BREAK
+
+
+def _continue(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    return CONTINUE
+
+
+def _raise(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    return RAISE
+
+
+def _function(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    machine.store(frame.names, node.name, decorated(machine, node, frame, None))
+    return NEXT
+
+
+def decorated(
+    machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame, owner: ClassVal | None
+) -> Val:
+    """A function with its decorators applied; decorators of libraries that only wrap are remembered and passed over."""
+    origin = origin_of(node, frame)
+    scope = frame if owner is None else (frame.parent or frame)
+    decorators = [evaluate(machine, d, frame) for d in node.decorator_list]
+    value: Val = Func(node, scope, node.name, None, owner, origin, tuple(decorators))
+    for decorator in reversed(decorators):
+        path = decorator.path if isinstance(decorator, Ext) else _decorator_path(decorator)
+        model = machine.handlers.get(f"@{path}")
+        if model is not None:
+            from analyzers.source.program.native import Arguments
+
+            value = model(Arguments(machine, [value], {}, origin, path, decorator)) or value
+    return value
+
+
+def _decorator_path(decorator: Val) -> str:
+    if isinstance(decorator, Obj) and decorator.call is not None:
+        return decorator.call.path
+    return f"?.{decorator.name}" if isinstance(decorator, Func) else ""
+
+
+def _class(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.ClassDef)
+    origin = origin_of(node, frame)
+    bases = [evaluate(machine, b, frame) for b in node.bases]
+    cls = ClassVal(node.name, bases, {}, {}, origin)
+    body_frame = Frame(frame.module, cls.attrs, frame, f"{frame.function}.{node.name}", owner=cls)
+    for statement in node.body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            cls.attrs[statement.name] = decorated(machine, statement, body_frame, cls)
+        else:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                cls.annotations[statement.target.id] = statement.annotation
+            execute(machine, [statement], body_frame)
+    for decorator in node.decorator_list:
+        value = evaluate(machine, decorator, frame)
+        path = value.path if isinstance(value, Ext) else _decorator_path(value)
+        cls.dataclass = cls.dataclass or path.rpartition(".")[2] in ("dataclass", "define", "attrs", "s", "frozen")
+    cls.dataclass = (
+        cls.dataclass
+        or any(isinstance(b, ClassVal) and b.dataclass for b in bases)
+        or any(
+            isinstance(b, Ext)
+            and b.path.rpartition(".")[2] in ("BaseModel", "NamedTuple", "BaseSettings", "TrainingArguments")
+            for b in bases
+        )
+    )
+    machine.store(frame.names, node.name, cls)
+    return NEXT
+
+
+def _import(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.Import)
+    import_plain(machine, node, frame, origin_of(node, frame))
+    return NEXT
+
+
+def _import_from(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.ImportFrom)
+    import_from(machine, node, frame, origin_of(node, frame))
+    return NEXT
+
+
+def _global(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.Global)
+    frame.global_names.update(node.names)
+    return NEXT
+
+
+def _delete(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    return NEXT
+
+
+def _match(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.Match)
+    subject = evaluate(machine, node.subject, frame)
+    for case in node.cases:
+        pattern = case.pattern
+        if isinstance(pattern, ast.MatchValue):
+            value = evaluate(machine, pattern.value, frame)
+            if isinstance(subject, Const) and isinstance(value, Const) and subject.value == value.value:
+                return execute(machine, case.body, frame)
+        elif isinstance(pattern, ast.MatchAs) and pattern.pattern is None and isinstance(subject, Const):
+            return execute(machine, case.body, frame)
+    return NEXT
+
+
+_STATEMENTS: dict[type[ast.stmt], Callable[[Machine, ast.stmt, Frame], str]] = {
+    ast.Assign: _assign, ast.AnnAssign: _annotated, ast.AugAssign: _augmented, ast.Expr: _expression, ast.If: _if,
+    ast.For: _for, ast.AsyncFor: _for, ast.While: _while, ast.With: _with, ast.AsyncWith: _with, ast.Try: _try,
+    ast.TryStar: _try, ast.Return: _return, ast.Break: _break, ast.Continue: _continue, ast.Raise: _raise,
+    ast.FunctionDef: _function, ast.AsyncFunctionDef: _function, ast.ClassDef: _class, ast.Import: _import,
+    ast.ImportFrom: _import_from, ast.Global: _global, ast.Delete: _delete, ast.Match: _match,
+}  # fmt: skip
+
+__all__ = ["Map", "assign", "attribute", "decorated", "execute", "run_module"]
