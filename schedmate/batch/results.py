@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -58,17 +58,24 @@ class Results:
         """All whole rows, in the order they were written."""
         return read_rows(self.path)
 
-    def keep(self, rows: dict[str, Row]) -> None:
-        """Rewrite the file with just these rows (by case), so that nothing torn or outdated stays."""
+    def keep(self, stands: Callable[[Row], bool]) -> set[str]:
+        """Rewrite the file with the last row of each case, where it still stands; nothing torn or outdated stays.
+
+        Returns the cases that were kept.
+        """
+        last = {row["case"]: (number, stands(row)) for number, row in _numbered_rows(self.path)}
+        kept = {case: number for case, (number, good) in last.items() if good}
         temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
         fresh = temporary.open("wb")
         self._lock(fresh)  # before it takes the place of the old file: nobody else may get in between
-        for row in rows.values():
-            fresh.write(_line(row))
+        numbers = set(kept.values())
+        with self.path.open("rb") as stream:
+            fresh.writelines(line for number, line in enumerate(stream) if number in numbers)
         fresh.flush()
         os.fsync(fresh.fileno())
         temporary.replace(self.path)
         self._file = fresh
+        return set(kept)
 
     def add(self, row: Row) -> None:
         """Append one row, so that it survives this process being killed."""
@@ -96,14 +103,18 @@ def _line(row: Row) -> bytes:
 
 def read_rows(path: Path) -> Iterator[Row]:
     """The whole rows of a results file; torn or foreign lines are passed over."""
+    return (row for _, row in _numbered_rows(path))
+
+
+def _numbered_rows(path: Path) -> Iterator[tuple[int, Row]]:
     with path.open("rb") as stream:
-        for line in stream:
+        for number, line in enumerate(stream):
             try:
                 row = json.loads(line)
             except ValueError:
                 continue
             if isinstance(row, dict) and isinstance(row.get("case"), str) and "status" in row:
-                yield row
+                yield number, row
 
 
 def write_parquet(rows: Iterator[Row], path: Path) -> int:

@@ -63,8 +63,8 @@ def run_batch(
     """
     start = time.perf_counter()
     with Results(options.out) as results:
-        done = {} if options.fresh else _current(found.cases, results.rows())
-        results.keep(done)
+        here = {case.name: case for case in found.cases}
+        done = results.keep((lambda row: False) if options.fresh else partial(_stands, here))
         waiting = [case for case in found.cases if case.name not in done]
         advance(len(found.cases) - len(waiting))
         work = partial(diagnose_case, settings=settings)
@@ -92,11 +92,10 @@ def _closable(pairs: Iterator[Any]) -> Any:
     return (pair for pair in pairs)
 
 
-def _current(cases: Iterable[Case], rows: Iterable[Row]) -> dict[str, Row]:
-    """The rows that still stand: of cases with the same content as now, and of cases that are not here."""
-    here = {case.name: case for case in cases}
-    last = {row["case"]: row for row in rows}
-    return {name: row for name, row in last.items() if name not in here or (_succeeded(row) and _same(here[name], row))}
+def _stands(here: dict[str, Case], row: Row) -> bool:
+    """Whether a row of an earlier run still stands: its case has the same content as then, or is not here."""
+    case = here.get(row["case"])
+    return case is None or (_succeeded(row) and _same(case, row))
 
 
 def _succeeded(row: Row) -> bool:
