@@ -24,12 +24,15 @@ _MAX_SIZE_FACTOR = 8.0
 #: Shares of the limit that jobs use, as equally likely values.
 _USED_SHARES = (0.002, 0.01, 0.03, 0.08, 0.16, 0.28, 0.42, 0.58, 0.75, 0.95)
 _SHARE_SPREAD = 0.3
-#: Model FLOPs utilisation of ordinary training code, and how far it is off either way (a factor of 2.7).
+#: Model FLOPs utilisation of ordinary training code: from 5 % when waiting for input to 55 % when tuned.
 _UTILISATION = 0.25
-_PHYSICS_SPREAD = 1.0
+_PHYSICS_SPREAD = 1.2
 #: Input, launch and logging take this much of each step however small the model is.
 _STEP_OVERHEAD_S = 0.03
 _STARTUP_S = 60.0
+#: A training step of a model of unknown size: tens of milliseconds to seconds.
+_UNKNOWN_STEP_S = 0.3
+_UNKNOWN_STEP_SPREAD = 1.5
 #: Share of jobs that do not reach their end: 30.7 % of Philly's.
 _ENDS_EARLY = 0.3
 _EARLIEST_END_S = 15.0
@@ -48,7 +51,8 @@ def duration_prior(submission: Submission, facts: SourceFacts) -> Prior:
     size = workload(submission, facts)
     run_s = physics_s(size, submission.gpu_type, facts)
     if run_s is not None:
-        end = bells([run_s], [_PHYSICS_SPREAD], [1.0 - _ENDS_EARLY])
+        spread = _UNKNOWN_STEP_SPREAD if size.parameters is None else _PHYSICS_SPREAD
+        end = bells([run_s], [spread], [1.0 - _ENDS_EARLY])
         early = between(_EARLIEST_END_S, run_s, _ENDS_EARLY)
         return Prior(mix([end, early]).scaled(3.0), (_told(size, run_s, submission),))
     factor = min(_MAX_SIZE_FACTOR, max(1, size.gpus) ** _SIZE_EXPONENT)
@@ -63,10 +67,12 @@ def duration_prior(submission: Submission, facts: SourceFacts) -> Prior:
 
 
 def physics_s(size: Workload, gpu_type: str | None, facts: SourceFacts) -> float | None:
-    """Seconds that the steps take on these GPUs, or None when the facts do not say how many or how big they are."""
-    operations = size.operations_per_sample()
-    if size.steps is None or operations is None:
+    """Seconds that the steps take on these GPUs, or None when the facts do not say how many there are."""
+    if size.steps is None:
         return None
+    operations = size.operations_per_sample()
+    if operations is None:
+        return _STARTUP_S + size.steps * _UNKNOWN_STEP_S
     gpu = gpu_model(gpu_type) or TYPICAL
     half = str(facts.value("precision") or "").lower() not in ("", "fp32")
     rate = (gpu.half_tflops if half else gpu.single_tflops) * 1e12 * _UTILISATION * size.gpus
@@ -76,9 +82,10 @@ def physics_s(size: Workload, gpu_type: str | None, facts: SourceFacts) -> float
 
 def _told(size: Workload, run_s: float, submission: Submission) -> str:
     where = (gpu_model(submission.gpu_type) or TYPICAL).name
+    model = f"a {_count(size.parameters)}-parameter model" if size.parameters else "a model of unknown size"
     return (
-        f"source: {size.steps:,.0f} steps of a {_count(size.parameters or 0)}-parameter model "
-        f"on {size.gpus} x {where}, about {_short(run_s)} if it runs to the end"
+        f"source: {size.steps:,.0f} steps of {model} on {size.gpus} x {where}, "
+        f"about {_short(run_s)} if it runs to the end"
     )
 
 

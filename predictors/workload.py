@@ -6,22 +6,13 @@ import math
 import re
 from dataclasses import dataclass
 
+from analyzers.source.knowledge.lookup import dataset_entry, model_parameters, parameters_in_name
 from analyzers.types import SourceFacts, Submission
 
-#: Training samples of public data sets, as their own pages state them.
-DATASET_SAMPLES = {
-    "fashionmnist": 60_000, "mnist": 60_000, "cifar100": 50_000, "cifar10": 50_000, "cifar": 50_000, "svhn": 73_257,
-    "stl10": 5_000, "tinyimagenet": 100_000, "imagenette": 9_469, "imagenet": 1_281_167, "ilsvrc": 1_281_167,
-    "food101": 75_750, "celeba": 162_770, "coco": 118_287, "pascalvoc": 16_551, "voc": 16_551, "cityscapes": 2_975,
-    "ade20k": 20_210, "squad": 87_599, "mnli": 392_702, "sst2": 67_349, "qqp": 363_846, "qnli": 104_743,
-    "cola": 8_551, "mrpc": 3_668, "rte": 2_490, "stsb": 5_749, "imdb": 25_000, "agnews": 120_000,
-    "yelpreviewfull": 650_000, "alpaca": 52_002, "dolly": 15_011, "librispeech": 281_241, "multi30k": 29_000,
-    "oxfordpet": 3_680, "flowers102": 1_020, "caltech101": 9_146,
-}  # fmt: skip
 #: Training tokens of public text collections, by common tokenisers.
 DATASET_TOKENS = {
     "wikitext103": 118e6, "wikitext2": 2.4e6, "wikitext": 118e6, "openwebtext": 9e9, "enwik8": 1e8, "shakespeare": 3e5,
-    "tinystories": 4.7e8, "ptb": 1e6, "bookcorpus": 1e9, "wikipedia": 4e9, "c4": 156e9, "thepile": 300e9,
+    "tinystories": 4.7e8, "bookcorpus": 1e9, "wikipedia": 4e9, "allenaic4": 156e9, "thepile": 300e9,
     "slimpajama": 627e9, "redpajama": 1.2e12,
 }  # fmt: skip
 _TEXT_MODELS = re.compile(
@@ -67,7 +58,7 @@ class Workload:
 def workload(submission: Submission, facts: SourceFacts) -> Workload:
     """Put the facts together."""
     gpus = submission.gpus or int(number(facts, "num_gpus") or 1) or 1
-    parameters = number(facts, "model_params_approx")
+    parameters = number(facts, "model_params_approx") or _parameters(str(facts.value("model") or ""))
     model, task = str(facts.value("model") or ""), str(facts.value("task") or "")
     is_image = number(facts, "image_size") is not None or bool(_IMAGE_WORDS.search(f"{model} {task}"))
     is_text = not is_image and bool(_TEXT_MODELS.search(model) or _TEXT_TASKS.search(task))
@@ -112,12 +103,17 @@ def _steps(facts: SourceFacts, samples_per_step: float, seq_len: float) -> float
     return None if epochs is None or samples is None else max(1.0, epochs * samples / samples_per_step)
 
 
+def _parameters(model: str) -> float | None:
+    """The published size of the named model: near enough where a changed head keeps it from being a fact."""
+    return model_parameters(model) or parameters_in_name(model)
+
+
 def _samples(dataset: str, seq_len: float) -> float | None:
+    entry = dataset_entry(dataset)
+    if entry is not None and entry.train_samples:
+        return float(entry.train_samples)
     squashed = "".join(c for c in dataset.lower() if c.isalnum())
     for name in sorted(DATASET_TOKENS, key=len, reverse=True):
-        if name in squashed and len(name) > 2:
-            return max(1.0, DATASET_TOKENS[name] / seq_len)
-    for name in sorted(DATASET_SAMPLES, key=len, reverse=True):
         if name in squashed:
-            return float(DATASET_SAMPLES[name])
+            return max(1.0, DATASET_TOKENS[name] / seq_len)
     return None

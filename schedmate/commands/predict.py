@@ -80,9 +80,9 @@ def _show(prediction: Prediction) -> None:
     block.add_row(
         "[bold]runs for[/bold]",
         f"[bold]{short_duration(duration.p50)}[/bold]  "
-        f"(80 % between {short_duration(duration.p10)} and {short_duration(duration.p90)}; "
-        f"99 % below {short_duration(duration.p99)})",
+        f"(80 % between {short_duration(duration.p10)} and {short_duration(duration.p90)})",
     )
+    block.add_row("", f"99 % at most {short_duration(duration.p99)}")
     block.add_row(
         "[bold]ends[/bold]",
         f"completed {outcome.completed:.0%}, failed {outcome.failed:.0%}, "

@@ -118,6 +118,16 @@ def test_more_work_takes_longer_and_a_faster_gpu_less() -> None:
     assert 1_800 < median(precision="amp-fp16") < 100_000  # ten epochs of ImageNet on one V100: hours, not days
 
 
+def test_steps_alone_narrow_it_less_than_steps_and_size() -> None:
+    asked = Submission("python x.py", gpus=1, gpu_type="A100")
+    steps, sized = (
+        predict(asked, facts(max_steps=100_000, batch_size_per_gpu=64, **more), EMPTY).duration_s
+        for more in ({}, {"model": "resnet50"})
+    )
+    assert 3_600 < steps.p50 < 200_000 and 3_600 < sized.p50 < 200_000
+    assert sized.p99 / sized.p50 < steps.p99 / steps.p50
+
+
 def test_the_request_of_the_limit_bounds_every_quantile() -> None:
     asked = Submission("", user="ann", gpus=1, limit_s=500)
     prediction = predict(asked, NOTHING, past(20, duration_s=5_000.0))
@@ -200,7 +210,8 @@ def test_text_and_image_models_are_told_apart(known: dict[str, JsonValue], is_te
     [
         ({"max_steps": 500, "epochs": 3}, 500),
         ({"epochs": 2, "dataset": "CIFAR-10", "global_batch_size": 100}, 1000),
-        ({"epochs": 2, "dataset": "torchvision.datasets.CIFAR100", "batch_size_per_gpu": 50, "num_gpus": 2}, 1000),
+        ({"epochs": 2, "dataset": "CIFAR100", "batch_size_per_gpu": 50, "num_gpus": 2}, 1000),
+        ({"epochs": 1, "dataset": "wikitext-103", "global_batch_size": 100, "seq_len": 1180}, 1000),
         ({"epochs": 2, "dataset": "a private one"}, None),
         ({"dataset": "cifar10"}, None),
     ],
