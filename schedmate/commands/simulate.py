@@ -139,7 +139,9 @@ def _knowledge(name: str) -> Estimates:
 def _trace_warnings(
     path: Path, notes: TraceNotes, jobs: Sequence[JobRecord], estimates: str, needing: Sequence[str]
 ) -> list[str]:
-    warnings = [f"{count} rows of {path} left out: {reason}" for reason, count in notes.skipped.items()]
+    from schedmate.traces import told_skips
+
+    warnings = told_skips(path, notes)
     without = sum(1 for job in jobs if job.requested_s is None) if estimates == "requested" else 0
     if without == len(jobs) and needing:
         raise UserError(
@@ -176,8 +178,8 @@ def _print_table(trace: Path, spec: ClusterSpec, estimates: str, summaries: Mapp
 
     every = list(summaries.values())
     jobs, size = every[0]["jobs"], f"{spec.nodes} nodes, {spec.gpus} GPUs"
-    table = Table(box=None, header_style="bold", title_justify="left", title_style="bold")
-    table.title = f"{safe(trace.name)}: {jobs:,} jobs on {size}, {estimates} runtimes"
+    out().print(f"{safe(trace.name)}: {jobs:,} jobs on {size}, {estimates} runtimes", soft_wrap=True)
+    table = Table(box=None, header_style="bold")
     table.add_column("times in seconds")
     for name in summaries:
         table.add_column(name, justify="right")

@@ -74,9 +74,7 @@ class Watched(Scheduler):
 
 
 @pytest.mark.parametrize(("name", "nodes", "gpus_per_node"), [(PHILLY, 72, 8), (ITP, 80, 8), (KTH, 1, 100)])
-def test_no_head_starts_later_than_first_reserved(
-    shared_data: Path, name: str, nodes: int, gpus_per_node: int
-) -> None:
+def test_no_head_starts_later_than_first_reserved(shared_data: Path, name: str, nodes: int, gpus_per_node: int) -> None:
     scheduler = Watched(ClusterSpec.uniform(nodes, gpus_per_node), POLICIES["easy"])
     scheduler.promised = {}
     log = RunLog()

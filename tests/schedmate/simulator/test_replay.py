@@ -25,7 +25,9 @@ def traces(draw: st.DrawFn) -> list[JobRecord]:
     row = st.tuples(st.integers(0, 20), st.integers(1, 8), st.integers(0, 9), st.integers(0, 12), st.integers(0, 2))
     rows = sorted(draw(st.lists(row, min_size=1, max_size=15)), key=lambda r: r[0])
     return [
-        JobRecord(f"j{i}", float(submit), float(runtime), gpus, user=f"u{user}", requested_s=float(max(requested, runtime)))
+        JobRecord(
+            f"j{i}", float(submit), float(runtime), gpus, user=f"u{user}", requested_s=float(max(requested, runtime))
+        )
         for i, (submit, gpus, runtime, requested, user) in enumerate(rows)
     ]
 

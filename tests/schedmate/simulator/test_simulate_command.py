@@ -1,0 +1,117 @@
+"""`schedmate simulate` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import jsonschema
+import pytest
+
+Run = Callable[..., "CompletedProcess[str]"]
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Forty jobs out of order, with users and requested times under headers of their own."""
+    rows = [
+        f"j{i},{(i * 37) % 400},{5 + (i * 13) % 90},{(1, 2, 8, 16)[i % 4]},u{i % 3},{100 + (i * 7) % 50}"
+        for i in range(40)
+    ]
+    path = tmp_path / "mine.csv"
+    path.write_text("job,t_submit,secs,devices,who,ask\n" + "\n".join(rows) + "\n")
+    return path
+
+
+COLUMNS = [
+    word
+    for mapping in ("job_id=job", "submit=t_submit", "duration=secs", "gpus=devices", "user=who", "requested=ask")
+    for word in ("--column", mapping)
+]
+
+
+def answer(done: CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    schema = json.loads((files("schedmate") / "schemas" / "simulate.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(found, schema, cls=jsonschema.Draft202012Validator)
+    return found
+
+
+@pytest.mark.parametrize("estimates", ["requested", "perfect", "predicted"])
+def test_json_fits_its_schema_for_every_policy(schedmate: Run, trace: Path, estimates: str) -> None:
+    words = ("simulate", trace, "--format", "csv", *COLUMNS, "--nodes", 2, "--policy", "fifo,sjf,easy,kant")
+    found = answer(schedmate(*words, "--estimates", estimates, "--json"))
+    assert list(found["policies"]) == ["fifo", "sjf", "easy", "kant"]
+    for policy in found["policies"].values():
+        assert policy["jobs"] == 40
+        assert sum(bucket["jobs"] for bucket in policy["jwtd_s"].values()) == 40
+        assert len(policy["gar"]["series"]["mean"]) == 200
+    assert found["policies"]["sjf"]["queueing_s"]["mean"] < found["policies"]["fifo"]["queueing_s"]["mean"]
+
+
+def test_the_table_shows_policies_side_by_side(schedmate: Run, trace: Path) -> None:
+    done = schedmate("simulate", trace, *COLUMNS, "--format", "csv", "--nodes", 2, "--policy", "fifo,easy")
+    assert done.returncode == 0, done.stderr
+    assert "40 jobs on 2 nodes, 16 GPUs, perfect runtimes" in done.stdout
+    assert all(word in done.stdout for word in ("fifo", "easy", "queueing mean", "SOR", "GFR", "events per second"))
+
+
+def test_a_cluster_of_pools(schedmate: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(
+        "job_id,submit,duration,gpus,gpu_type\na,0,10,8,a100\nb,0,10,1,a100\nc,0,10,4,\nd,0,10,1,tpu\n"
+    )
+    (tmp_path / "c.yaml").write_text("pools: {a100: 1x8, v100: 2x4}")
+    found = answer(schedmate("simulate", tmp_path / "t.csv", "--cluster", tmp_path / "c.yaml", "--json"))
+    assert found["cluster"]["gpus"] == 16
+    assert found["policies"]["fifo"]["queueing_s"]["max"] == 10
+    assert found["policies"]["fifo"]["jobs"] == 3
+    assert found["warnings"] == ["1 of 4 jobs left out: larger than the cluster, or of a GPU type that it lacks"]
+
+
+def test_a_job_larger_than_the_cluster_is_counted_on_stderr(schedmate: Run, trace: Path) -> None:
+    done = schedmate("simulate", trace, *COLUMNS, "--format", "csv", "--nodes", 1)
+    assert done.returncode == 0
+    assert "warning: 10 of 40 jobs left out: larger than the cluster" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ([], "how large is the cluster"),
+        (["--nodes", 2, "--cluster", "c.yaml"], "both --nodes and --cluster"),
+        (["--nodes", 0], "nodes is 0"),
+        (["--nodes", 2, "--policy", "lifo"], "no policy named 'lifo'; known: fifo, sjf, easy, kant"),
+        (["--nodes", 2, "--policy", ","], "names no policy"),
+        (["--nodes", 2, "--estimates", "magic"], "give one of requested, perfect, predicted"),
+        (["--nodes", 2, "--column", "gpus"], "not WHAT=COLUMN"),
+        (["--nodes", 2, "--column", "gpus=none"], "no column 'none'"),
+        (["--nodes", 2, "--format", "pdf"], "no trace_formats named 'pdf'"),
+        (["--nodes", 2, "--policy", "easy", "--estimates", "requested"], "has no requested times, which easy need"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_exit_2(schedmate: Run, tmp_path: Path, words: list[str], line: str) -> None:
+    (tmp_path / "t.csv").write_text("job_id,submit,duration,gpus\na,0,10,8\n")
+    done = schedmate("simulate", tmp_path / "t.csv", *words, "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert line in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_no_job_fits_at_all(schedmate: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("job_id,submit,duration,gpus\na,0,10,9\n")
+    done = schedmate("simulate", tmp_path / "t.csv", "--nodes", 1)
+    assert done.returncode == 2
+    assert "no job of it can be replayed on this cluster" in done.stderr
+
+
+def test_kant_runs_without_requested_times(schedmate: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("job_id,submit,duration,gpus\na,0,10,8\nb,0,10,8\n")
+    words = ("--nodes", 1, "--policy", "kant,fifo", "--estimates", "requested", "--json")
+    found = answer(schedmate("simulate", tmp_path / "t.csv", *words))
+    assert found["warnings"] == ["2 of 2 jobs have no requested time: nothing is assumed of their runtime"]
+    assert found["policies"]["kant"]["queueing_s"]["max"] == 10
