@@ -12,15 +12,18 @@ True
 """
 
 from schedmate.scheduler.cluster import Cluster
+from schedmate.scheduler.cluster_types import ClusterSpec, PoolSpec
+from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.policies import POLICIES, Policy
 from schedmate.scheduler.scheduler import Scheduler, Unschedulable
-from schedmate.scheduler.types import ClusterSpec, Decision, Hints, Job, Placement, PoolSpec, Reservation
+from schedmate.scheduler.types import Decision, Hints, Job, Placement, Reservation
 
 __all__ = [
     "POLICIES",
     "Cluster",
     "ClusterSpec",
     "Decision",
+    "Demand",
     "Hints",
     "Job",
     "Placement",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from schedmate.scheduler.cluster_types import ClusterSpec, Shares
+from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.free_index import FreeIndex
-from schedmate.scheduler.types import ClusterSpec, Shares
 
 
 class Cluster:
@@ -32,12 +33,12 @@ class Cluster:
         """Nodes with some but not all GPUs allocated."""
         return sum(pool.fragmented_nodes() for pool in self.pools)
 
-    def pools_for(self, gpus: int, gpu_type: str | None) -> tuple[int, ...]:
+    def pools_for(self, demand: Demand, gpu_type: str | None) -> tuple[int, ...]:
         """Numbers of the pools that could ever hold such a gang, in order; empty if none could."""
         return tuple(
             i
             for i, pool in enumerate(self.spec.pools)
-            if gpus <= pool.gpus and (gpu_type is None or gpu_type == pool.name)
+            if demand.gpus <= pool.gpus and (gpu_type is None or gpu_type == pool.name)
         )
 
     def __eq__(self, other: object) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from schedmate.scheduler.types import Shares
+from schedmate.scheduler.cluster_types import Shares
 
 
 class FreeView(Protocol):

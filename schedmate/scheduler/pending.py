@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from schedmate.scheduler.demand import Demand
+
 Entry = tuple[float, int, int]
 _COMPACT_AFTER = 256
 
@@ -58,7 +60,7 @@ class OrderedEntries:
 
 
 class SizeClass(OrderedEntries):
-    """The waiting jobs of one lane and one size: for them "does it fit" has one answer.
+    """The waiting jobs of one lane and one demand: for them "does it fit" has one answer.
 
     ``shortest_s`` is at most the smallest runtime within which one of the live entries is taken to end.
     """
@@ -71,7 +73,7 @@ class SizeClass(OrderedEntries):
 
 
 class Lane:
-    """The waiting jobs that accept exactly ``pools``, in order; by size too where ``by_size`` is not None."""
+    """The waiting jobs that accept exactly ``pools``, in order; by demand too where ``by_size`` is not None."""
 
     __slots__ = ("by_size", "order", "pool_bits", "pools")
 
@@ -79,11 +81,11 @@ class Lane:
         self.pools = pools
         self.pool_bits = sum(1 << pool for pool in pools)
         self.order = OrderedEntries(live)
-        self.by_size: dict[int, SizeClass] | None = {} if sized else None
+        self.by_size: dict[Demand, SizeClass] | None = {} if sized else None
 
 
 class PendingQueue:
-    """All lanes. ``sized`` keeps the jobs of each lane by size as well, which backfilling needs."""
+    """All lanes. ``sized`` keeps the jobs of each lane by demand as well, which backfilling needs."""
 
     __slots__ = ("_by_pools", "_live", "_sized", "lanes")
 
@@ -101,13 +103,13 @@ class PendingQueue:
             self.lanes.append(lane)
         return lane
 
-    def add(self, lane: Lane, entry: Entry, gpus: int, within_s: float) -> None:
+    def add(self, lane: Lane, entry: Entry, demand: Demand, within_s: float) -> None:
         """Queue a live entry."""
         lane.order.add(entry)
         if lane.by_size is not None:
-            sized = lane.by_size.get(gpus)
+            sized = lane.by_size.get(demand)
             if sized is None:
-                sized = lane.by_size[gpus] = SizeClass(self._live)
+                sized = lane.by_size[demand] = SizeClass(self._live)
             sized.add(entry)
             if within_s < sized.shortest_s:
                 sized.shortest_s = within_s

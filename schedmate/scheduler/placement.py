@@ -1,4 +1,4 @@
-"""Where a gang goes. A rule has one signature: what is free, how many GPUs -> shares, or None.
+"""Where a gang goes. A rule has one signature: what is free, what is asked for -> shares, or None.
 
 A rule only looks at masks (see `free_index`), so it runs on the cluster as it is, on the cluster with reserved
 capacity withheld, and on the cluster as it is expected to be at some later time.
@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from schedmate.scheduler.cluster_types import PoolSpec, Shares
+from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.free_index import FreeIndex, FreeView
-from schedmate.scheduler.types import PoolSpec, Shares
 
-PlacementRule = Callable[[FreeView, int], Shares | None]
+PlacementRule = Callable[[FreeView, Demand], Shares | None]
 
 
-def pack(view: FreeView, gpus: int) -> Shares | None:
+def pack(view: FreeView, demand: Demand) -> Shares | None:
     """Best-fit packing.
 
     A gang that fits one node goes to the fullest node that holds it. A larger one takes whole free nodes, and the
     remainder the emptiest other node that holds it. Lowest node index first in every case.
     """
-    capacity = view.capacity
+    gpus, capacity = demand.gpus, view.capacity
     if gpus <= capacity:
         fitting = view.levels >> gpus
         if not fitting:
@@ -46,8 +47,9 @@ def pack(view: FreeView, gpus: int) -> Shares | None:
     return tuple(shares)
 
 
-def why_not(pool: PoolSpec, index: FreeIndex, gpus: int) -> str:
-    """Why a gang of ``gpus`` can not start on this pool now, in words."""
+def why_not(pool: PoolSpec, index: FreeIndex, demand: Demand) -> str:
+    """Why a gang that asks for ``demand`` can not start on this pool now, in words."""
+    gpus = demand.gpus
     if gpus > pool.gpus:
         return f"asks for {gpus} GPUs, pool {pool.name} has {pool.gpus}"
     if gpus > index.free_gpus:

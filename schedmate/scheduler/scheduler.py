@@ -9,13 +9,15 @@ from schedmate.scheduler.actions.allocate import allocate
 from schedmate.scheduler.actions.backfill import backfill
 from schedmate.scheduler.actions.reserve import reserve
 from schedmate.scheduler.cluster import Cluster
+from schedmate.scheduler.cluster_types import ClusterSpec
+from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.pending import Lane, PendingQueue
 from schedmate.scheduler.placement import why_not
 from schedmate.scheduler.policies import Policy
 from schedmate.scheduler.state import JobTable, State
 from schedmate.scheduler.transaction import Transaction
-from schedmate.scheduler.types import ClusterSpec, Decision, Job, Placement, Reservation
+from schedmate.scheduler.types import Decision, Job, Placement, Reservation
 
 
 class Unschedulable(ValueError):  # noqa: N818
@@ -42,19 +44,20 @@ class Scheduler:
         )
         self.transaction = Transaction(self.state)
         self._actions: tuple[Action, ...] = (allocate, reserve, backfill) if plans else (allocate,)
-        self._lanes: dict[tuple[int, str | None], Lane] = {}
+        self._lanes: dict[tuple[int, str | None], tuple[Lane, Demand]] = {}
         self._sequence = 0
         self._last_s = -math.inf
 
     def submit(self, job: Job) -> int:
         """Queue a job and return its slot. Raises `Unschedulable` when even an empty cluster could not hold it."""
         state = self.state
-        lane = self._lanes.get((job.gpus, job.gpu_type)) or self._lane_for(job)
+        lane, demand = self._lanes.get((job.gpus, job.gpu_type)) or self._lane_for(job)
         table, policy = state.table, state.policy
         slot = table.slot()
         entry = (policy.order(job, state.cluster.spec.gpus), self._sequence, slot)
         self._sequence += 1
         table.jobs[slot] = job
+        table.demands[slot] = demand
         table.gpus[slot] = job.gpus
         table.lanes[slot] = lane
         table.assumed[slot] = policy.assume(job)
@@ -106,7 +109,7 @@ class Scheduler:
     def _reserved(self, job: Job, plans: tuple[Reservation, ...], now: float) -> Decision:
         cluster, first = self.state.cluster, plans[0]
         pool = cluster.spec.pools[first.pool]
-        words = [why_not(pool, cluster.pools[first.pool], job.gpus)]
+        words = [why_not(pool, cluster.pools[first.pool], self.state.table.demands[first.slot])]
         words += [f"start {'guaranteed' if p.guaranteed else 'expected'} by {p.start_s:.0f} s" for p in plans]
         starts = {plan.guaranteed: plan.start_s for plan in plans}
         where = Placement(pool.name, first.shares)
@@ -114,24 +117,24 @@ class Scheduler:
 
     def _why_waiting(self, slot: int, job: Job) -> str:
         state = self.state
-        cluster, lane = state.cluster, state.table.lanes[slot]
+        cluster, lane, demand = state.cluster, state.table.lanes[slot], state.table.demands[slot]
         reasons = []
         for pool in lane.pools if lane is not None else ():
-            if state.place(cluster.pools[pool], job.gpus) is None:
-                reasons.append(why_not(cluster.spec.pools[pool], cluster.pools[pool], job.gpus))
+            if state.place(cluster.pools[pool], demand) is None:
+                reasons.append(why_not(cluster.spec.pools[pool], cluster.pools[pool], demand))
         head = state.table.jobs[state.blocked[0]] if state.blocked and state.blocked[0] != slot else None
         if head is not None and lane is not None and len(reasons) < len(lane.pools):
             behind = "would delay the reserved start of" if state.reservations else "stands behind"
             reasons.append(f"{behind} job {head.job_id}")
         return "; ".join(reasons) or "no cycle has run since it was submitted"
 
-    def _lane_for(self, job: Job) -> Lane:
-        cluster = self.state.cluster
-        pools = cluster.pools_for(job.gpus, job.gpu_type)
+    def _lane_for(self, job: Job) -> tuple[Lane, Demand]:
+        cluster, demand = self.state.cluster, Demand.plain(job.gpus)
+        pools = cluster.pools_for(demand, job.gpu_type)
         if not pools:
             if job.gpu_type is not None and job.gpu_type not in cluster.by_name:
                 raise Unschedulable(f"job {job.job_id} asks for GPUs of type {job.gpu_type}, which no pool has")
             largest = max(p.gpus for p in cluster.spec.pools if job.gpu_type in (None, p.name))
             raise Unschedulable(f"job {job.job_id} asks for {job.gpus} GPUs, the largest pool has {largest}")
-        lane = self._lanes[job.gpus, job.gpu_type] = self.state.queue.lane(pools)
-        return lane
+        found = self._lanes[job.gpus, job.gpu_type] = self.state.queue.lane(pools), demand
+        return found

@@ -9,24 +9,29 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from schedmate.scheduler.cluster import Cluster
+from schedmate.scheduler.cluster_types import Shares
+from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.pending import Entry, Lane, PendingQueue
 from schedmate.scheduler.placement import PlacementRule, pack
 from schedmate.scheduler.policies import Assumed, Policy
-from schedmate.scheduler.types import Job, Reservation, Shares
+from schedmate.scheduler.types import Job, Reservation
 
 _NOTHING_ASSUMED = Assumed(0.0, 0.0, 0.0)
+_NOTHING_ASKED = Demand.plain(1)
 
 
 class JobTable:
     """Jobs by slot. A slot waits while ``live`` holds its queue entry and runs while ``shares`` is not None."""
 
     __slots__ = (
-        "assumed", "entries", "free", "gpus", "jobs", "lanes", "live", "pools", "reasons", "shares", "starts_s",
+        "assumed", "demands", "entries", "free", "gpus", "jobs", "lanes", "live", "pools", "reasons", "shares",
+        "starts_s",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.jobs: list[Job | None] = []
+        self.demands: list[Demand] = []
         self.gpus: list[int] = []
         self.lanes: list[Lane | None] = []
         self.entries: list[Entry] = []
@@ -44,6 +49,7 @@ class JobTable:
             return self.free.pop()
         slot = len(self.jobs)
         self.jobs.append(None)
+        self.demands.append(_NOTHING_ASKED)
         self.gpus.append(0)
         self.lanes.append(None)
         self.entries.append((0.0, 0, slot))
@@ -93,4 +99,4 @@ class State:
         if lane is None:
             raise ValueError(f"slot {slot} has no lane")
         table.entries[slot] = table.live[slot] = entry
-        self.queue.add(lane, entry, table.gpus[slot], table.assumed[slot].within_s)
+        self.queue.add(lane, entry, table.demands[slot], table.assumed[slot].within_s)

@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.state import State
-from schedmate.scheduler.types import Shares
 
 
 class Transaction:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedmate.scheduler import ClusterSpec, Placement
-from schedmate.scheduler.types import Shares
+from schedmate.scheduler.cluster_types import Shares
 from schedmate.simulator.metrics import (
     Distribution,
     Steps,

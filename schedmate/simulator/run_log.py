@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from schedmate.scheduler.types import Shares
+from schedmate.scheduler.cluster_types import Shares
 
 Floats = NDArray[np.float64]
 _JOB_FIELDS = 7

@@ -4,7 +4,7 @@ A waiting job may start now when it fits and, for every reservation on that pool
 time or has a placement beside it: one that leaves every reserved GPU free at the shadow time. Against an expected
 start counts the job's own estimate, against a guaranteed one its hard limit. Jobs are taken in the order of the queue
 until none qualifies. Capacity only shrinks on the way, so this is the same as one walk through the queue; jobs
-of one size share the verdict "does it fit".
+of equal demand share the verdict "does it fit".
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
+from schedmate.scheduler.cluster_types import Shares
+from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.free_index import RestrictedView
 from schedmate.scheduler.pending import Entry, SizeClass
 from schedmate.scheduler.policies import Assumed
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction
-from schedmate.scheduler.types import Reservation, Shares
+from schedmate.scheduler.types import Reservation
 
 IN_TIME = "backfilled: it ends before the reserved start"
 BESIDE = "backfilled: it takes nothing that the reservation needs"
@@ -67,22 +69,22 @@ def _less(reservation: Reservation, shares: Shares) -> Reservation:
 
 
 class _Verdicts:
-    """Placements of one size on one pool, for each set of reservations (bits) beside which the job would run on."""
+    """Placements of one demand on one pool, for each set of reservations (bits) beside which the job would run on."""
 
-    __slots__ = ("_by_set", "_gpus", "_pool", "_state", "_views")
+    __slots__ = ("_by_set", "_demand", "_pool", "_state", "_views")
 
-    def __init__(self, state: State, pool: int, gpus: int, views: dict[tuple[int, int], RestrictedView]) -> None:
-        self._state, self._pool, self._gpus, self._views = state, pool, gpus, views
-        self._by_set: dict[int, Shares | None] = {0: state.place(state.cluster.pools[pool], gpus)}
+    def __init__(self, state: State, pool: int, demand: Demand, views: dict[tuple[int, int], RestrictedView]) -> None:
+        self._state, self._pool, self._demand, self._views = state, pool, demand, views
+        self._by_set: dict[int, Shares | None] = {0: state.place(state.cluster.pools[pool], demand)}
 
     @property
     def fits(self) -> bool:
-        """Whether the size fits at all, reservations aside."""
+        """Whether the demand fits at all, reservations aside."""
         return self._by_set[0] is not None
 
     def __call__(self, late: int) -> Shares | None:
         if late not in self._by_set:
-            self._by_set[late] = self._state.place(self._view(late), self._gpus)
+            self._by_set[late] = self._state.place(self._view(late), self._demand)
         return self._by_set[late]
 
     def _view(self, late: int) -> RestrictedView:
@@ -113,11 +115,11 @@ def _first(state: State, now: float) -> Found | None:
     best: Found | None = None
     views: dict[tuple[int, int], RestrictedView] = {}
     for lane in state.queue.lanes:
-        for gpus, sized in (lane.by_size or {}).items():
+        for demand, sized in (lane.by_size or {}).items():
             if sized.first() is None:
                 continue
             for pool in lane.pools:
-                verdict = _Verdicts(state, pool, gpus, views)
+                verdict = _Verdicts(state, pool, demand, views)
                 found = _in_class(state, now, sized, pool, verdict) if verdict.fits else None
                 if found is not None and (best is None or found[0] < best[0]):
                     best = found
@@ -125,7 +127,7 @@ def _first(state: State, now: float) -> Found | None:
 
 
 def _in_class(state: State, now: float, sized: SizeClass, pool: int, verdict: _Verdicts) -> Found | None:
-    """The first job of one size that may start now on the pool."""
+    """The first job of one demand that may start now on the pool."""
     first = sized.first()
     found = _among(state, now, (first,) if first is not None else (), pool, verdict)
     reservations = state.reservations.get(pool, ())
@@ -141,9 +143,9 @@ def _in_class(state: State, now: float, sized: SizeClass, pool: int, verdict: _V
 
 def _one(state: State, now: float, entry: Entry) -> Found | None:
     """Whether this one job may start now."""
-    lane, gpus = state.table.lanes[entry[2]], state.table.gpus[entry[2]]
+    lane, demand = state.table.lanes[entry[2]], state.table.demands[entry[2]]
     for pool in lane.pools if lane is not None else ():
-        verdict = _Verdicts(state, pool, gpus, {})
+        verdict = _Verdicts(state, pool, demand, {})
         found = _among(state, now, (entry,), pool, verdict) if verdict.fits else None
         if found is not None:
             return found
