@@ -5,22 +5,21 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-Mark = Literal["traceback", "progress", "success", "attempt", "handled", "layout"]
+Mark = Literal["traceback", "success", "attempt", "handled", "layout"]
 
 _STEP_WORD = r"(?:step|iter|iteration|it|epoch|global_step|batch|update|Step|Iteration|Epoch|Iter|STEP)"
 _METRIC = r"(?:[Ll]oss|\blr\b|learning_rate|grad_norm|grad norm|tok/s|tokens/s|samples/s|it/s|s/it|elapsed|\bacc\b|accuracy|\bppl\b|\beta\b|ETA)"
+
+#: A step of the training with one of its figures. Most lines of a log are this, so it is looked for only where it matters.
+PROGRESS = re.compile(
+    rf"\b{_STEP_WORD}\b[ =:#\[(]{{0,4}}\d+.{{0,160}}{_METRIC}|{_METRIC}.{{0,160}}\b{_STEP_WORD}\b['\"]?[ =:#\[(]{{0,4}}\d+"
+    r"|\d+%\|.{0,80}\| {0,3}\d+/\d+|^[^A-Za-z]{0,40}\{'loss': "
+)
 
 MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
     (
         "traceback",
         re.compile(r"Traceback \(most recent call last\)|Traceback \(innermost last\)|Exception Group Traceback"),
-    ),
-    (
-        "progress",
-        re.compile(
-            rf"\b{_STEP_WORD}\b[ =:#\[(]{{0,4}}\d+.{{0,160}}{_METRIC}|{_METRIC}.{{0,160}}\b{_STEP_WORD}\b['\"]?[ =:#\[(]{{0,4}}\d+"
-            r"|\d+%\|.{0,80}\| {0,3}\d+/\d+|^[^A-Za-z]{0,40}\{'loss': "
-        ),
     ),
     (
         "success",
