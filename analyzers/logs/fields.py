@@ -165,7 +165,7 @@ _PER_SECOND = re.compile(
     r"|ups|its)$"
 )
 _SECONDS_PER = re.compile(
-    r"(?:(?:timing |time )?(?:s|sec|secs|seconds|ms)|time|elapsed time|elapsed|avg time|average time|mean time|duration|wall time)"
+    r"(?:(?:timing |time )?(?:s|sec|secs|seconds|ms)|(?:elapsed |avg |average |mean |wall )?time|elapsed|duration)"
     r" ?(?:/|per) ?(?:step|steps|it|iter|iters|iteration|iterations|batch|update|global step|train step|training step)"
     r"|(?:avg |average |mean |train |training |global |last )?(?:iter|iteration|step|batch|update|it)"
     r" (?:time|timing|duration|secs?|seconds|ms|latency)(?: (?:in )?(?:avg|mean|ms|s|sec|seconds))?"

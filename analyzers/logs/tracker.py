@@ -27,6 +27,7 @@ _FINISHED = re.compile(
     r"(?i)train(?:ing)? (?:has )?(?:completed|complete|finished|done|ended)|finished training|done training|"
     r"`?Trainer\.fit`? stopped|train_runtime|job (?:completed|finished)|early stopping|exiting program|all done"
 )
+_PAUSING = re.compile(r"(?i)eval|validat|checkpoint|saving|sampling|testing|generating|compil")
 
 
 @dataclass(slots=True)
@@ -97,6 +98,7 @@ class Tracker:
     order: int = 0
     last_time: float | None = None
     finished_at: int = -1
+    pausing_at: int = -1
     whole_seconds: bool = True
     _clock: Clock = field(default_factory=Clock)
     _latest: dict[int | None, Record] = field(default_factory=dict)
@@ -130,6 +132,8 @@ class Tracker:
         """A line without progress still says what time it is, and perhaps that the job is done."""
         if _FINISHED.search(text, 0, 300):
             self.finished_at = self.order
+        if _PAUSING.search(text, 0, 300):
+            self.pausing_at = self.order
         time = strip_prefix(text[:200]).time if text[:1] else None
         if time is not None:
             self.last_time = self._clock.seconds(time)
@@ -163,8 +167,10 @@ class Tracker:
             self.finished_at = self.order
             if reading.step is None:
                 return
-        if reading.is_eval and reading.step is None:
-            return
+        if reading.is_eval:
+            self.pausing_at = self.order
+            if reading.step is None:
+                return
         record = Record(
             self._file, number, text[:_MAX_TEXT], self.order, 0, reading.step, reading.total, reading.epoch,
             reading.epochs, reading.loss, time, reading.elapsed, reading.pace, reading.eta,
