@@ -20,6 +20,7 @@ CRASH_STACK_LINES = 12
 NVLINK5_XIDS = range(144, 151)
 
 POD_NAME = re.compile(r"-(?:master|worker|launcher|chief|head)-\d+$")
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d|\b1\d{9}\b")
 _XID = re.compile(r"Xid \(PCI:(?P<pci>[0-9a-fA-F:.]+)\): (?P<number>\d{1,3})\b(?P<rest>.*)")
 _KERNEL_FORM = re.compile(
     r"\bkernel: |^\s{0,4}\[ {0,6}\d{1,9}\.\d{3,6}\]|^NVRM: |^(?:Memory cgroup out|Out) of memory: Kill|^kern  :"
@@ -97,8 +98,7 @@ def recognise(
 def _time_above(around: Around) -> datetime | None:
     """The time of the nearest line above that has one; tracebacks carry none themselves."""
     for line in around.lines[max(0, around.index - TIME_WITHIN_LINES) : around.index][::-1]:
-        moment = strip_prefix(line[:LINE_CHARS]).time
-        if moment is not None:
+        if _CLOCK.search(line[:200]) and (moment := strip_prefix(line[:LINE_CHARS]).time) is not None:
             return moment
     return None
 

@@ -18,9 +18,11 @@ from analyzers.logs.intake import clean, read_blocks, segments
 from analyzers.logs.prefix import Prefix, strip_prefix
 from analyzers.types import LogEvidence
 
-#: Events kept of one signature: in one attempt of one file, and of all files together.
-MOST_PER_FILE = 24
-MOST_PER_SIGNATURE = 4000
+#: Events kept of one signature in one attempt of one file: of one rank (the first ones and the last), of all ranks.
+MOST_PER_RANK = 4
+MOST_PER_FILE = 2000
+MOST_ECHOES_PER_FILE = 40
+MOST_EVENTS = 100_000
 HEAD_LINES = 80
 MOST_LAYOUT_LINES = 5000
 MOST_ACCOUNTING_LINES = 20_000
@@ -34,6 +36,7 @@ _JOB_ID = re.compile(r"\b(?:StepId|JobId|SLURM_JOB_ID|SLURM_JOBID)=(\d+)|\*\*\* 
 _ATTEMPT_FOLDER = re.compile(r"(?:^|/)attempt[_-](\d{1,4})(?:/|$)")
 _RANKS = re.compile(r"\branks? \d+ ?(?:-|\.\.) ?\d+")
 
+_ALL_RANKS = -1
 
 Warn = Callable[[str], None]
 
@@ -70,7 +73,7 @@ class _FileReader:
     warn: Warn
     attempt: int = 0
     resume_attempt: int | None = None
-    kept: dict[tuple[str, int], int] = field(default_factory=dict)
+    kept: dict[tuple[str, int, int | None], list[int]] = field(default_factory=dict)
     open: dict[int | None, tuple[Traceback, list[Event]]] = field(default_factory=dict)
     recent: dict[int | None, Event] = field(default_factory=dict)
     watch_to: int = 0
@@ -205,8 +208,6 @@ class _FileReader:
     def _keep(self, event: Event, rank: int | None, handled: bool) -> None:
         if event.pod:
             self.scan.pods.add(event.pod)
-        key = (event.signature.id, event.attempt)
-        count = self.kept[key] = self.kept.get(key, 0) + 1
         self.topology.place(event.rank, event.node if event.node and not event.pod else None)
         stream = self.scan.stream(self.file.name, rank)
         event.progress_before, event.handled = stream.progress_count, handled
@@ -216,9 +217,20 @@ class _FileReader:
         if event.signature.role != "informational":
             self.watch_to = event.line + WATCH_LINES
             self.recent[rank] = event
-        limit = MOST_PER_FILE if event.signature.role in ("root", "confirmation", "ambiguous", "symptom") else 4
-        if count <= limit and len(self.scan.events) < MOST_PER_SIGNATURE * 20:
+        self._store(event)
+
+    def _store(self, event: Event) -> None:
+        """Keep the first events of a kind and the last one; the last may be fatal where the first were survived."""
+        everyone = self.kept.setdefault((event.signature.id, event.attempt, _ALL_RANKS), [])
+        slots = self.kept.setdefault((event.signature.id, event.attempt, event.rank), [])
+        echo = event.signature.weight == 0
+        full = len(everyone) >= (MOST_ECHOES_PER_FILE if echo else MOST_PER_FILE)
+        if len(slots) < MOST_PER_RANK and not full and len(self.scan.events) < MOST_EVENTS:
+            everyone.append(len(self.scan.events))
+            slots.append(len(self.scan.events))
             self.scan.events.append(event)
+        elif slots and not echo:
+            self.scan.events[slots[-1]] = event
 
     def _handled(self, rank: int | None, here: LogEvidence) -> None:
         recent = self.recent.get(rank)

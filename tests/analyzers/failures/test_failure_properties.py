@@ -118,7 +118,7 @@ def test_a_large_log_is_read_in_bounded_memory(tmp_path: Path) -> None:
     line = "2025-01-01 00:00:00 [rank0] step 1 loss 2.0 lr 1e-4 tok/s 1000\n"
     with path.open("w", encoding="utf-8") as file:
         for _ in range(60):
-            file.write(line * 4000)
+            file.write(line * 8000)
         file.write("[rank0]: RuntimeError: CUDA error: out of memory\n" * 5000)
     diagnose(path)  # what is made once (the automaton) does not count
     tracemalloc.start()
@@ -126,4 +126,4 @@ def test_a_large_log_is_read_in_bounded_memory(tmp_path: Path) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert found.subcategory == "gpu-oom" and len(found.echoes) <= 30
-    assert peak < 64 * 2**20, f"{peak / 2**20:.0f} MiB"
+    assert path.stat().st_size > 30e6 and peak < 20 * 2**20, f"{peak / 2**20:.0f} MiB"

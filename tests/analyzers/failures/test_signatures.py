@@ -96,8 +96,10 @@ def test_plain_patterns_are_allowed(pattern: str) -> None:
     [
         "signatures: [{id: a, role: root}]",
         "signatures: [{id: a, role: no-such-role, pattern: x}]",
-        "signatures: [{id: a, role: root, pattern: '(', category: data, subcategory: s, action: none, retryable: true, says: x}]",
-        "signatures: [{id: a, role: root, pattern: x, category: nonsense, subcategory: s, action: none, retryable: true, says: x}]",
+        "signatures: [{id: a, role: root, pattern: '(', category: data, subcategory: s, action: none, "
+        "retryable: true, says: x}]",
+        "signatures: [{id: a, role: root, pattern: x, category: nonsense, subcategory: s, action: none, "
+        "retryable: true, says: x}]",
         "- just a list",
         "a: [",
         "signatures: 3",

@@ -32,7 +32,8 @@ def test_json_contract(schedmate, tmp_path: Path, text: str, category: str, code
 
 def test_verdict_comes_first_for_people(schedmate, tmp_path: Path) -> None:
     path = tmp_path / "job.log"
-    path.write_text(FAILED + "[red]BrokenPipeError: [Errno 32] Broken pipe\x1b[31m\n" * 8, encoding="utf-8")
+    echoes = "[red]BrokenPipeError: [Errno 32] Broken pipe\x1b[31m\n" * 4 + "ncclRemoteError: x\n" * 4
+    path.write_text(FAILED + echoes, encoding="utf-8")
     ran = schedmate("diagnose", path)
     lines = ran.stdout.splitlines()
     assert ran.returncode == 1 and lines[0].startswith("user-code / python-exception")
