@@ -123,7 +123,9 @@ def policies() -> dict[str, PolicyMaker]:
     }
 
 
-def measure(maker: PolicyMaker, nodes: Sequence[tuple[int, int, int, str]], pods: Sequence[Pod], seeds: int) -> list[Outcome]:
+def measure(
+    maker: PolicyMaker, nodes: Sequence[tuple[int, int, int, str]], pods: Sequence[Pod], seeds: int
+) -> list[Outcome]:
     """One outcome per seed 0 .. seeds-1; every policy sees the same pods for a seed."""
     target = CURVE_LOADS[-1] * sum(row[2] for row in nodes) * WHOLE_GPU_MILLI
     clusters = [ClusterArrays.of(nodes) for _ in range(seeds)]

@@ -178,7 +178,9 @@ def rounded_score(growth: Floats) -> Floats:
     The rounding is not cosmetic: it makes most choices ties, which go to the first node and so pack; without it the policy
     spreads pods over many nodes and leaves about twice as much unallocated.
     """
-    score: Floats = np.where(np.isinf(growth), np.inf, -np.floor(100.0 / (1.0 + np.exp(np.clip(growth / 1000.0, -50, 50)))))
+    score: Floats = np.where(
+        np.isinf(growth), np.inf, -np.floor(100.0 / (1.0 + np.exp(np.clip(growth / 1000.0, -50, 50))))
+    )
     return score
 
 
