@@ -150,6 +150,8 @@ def policies() -> dict[str, tuple[Runner, float]]:
     }
 
 
+SIZES = ("1-4", "8-64", "65-512", ">512")
+
 MOST_PARTLY_USED = 3
 """Partly used nodes that consolidation leaves alone."""
 
@@ -161,10 +163,8 @@ def run_one(runner: Runner, movable_share: float, seed: int, mix: dict[str, Any]
     movable = np.random.default_rng([seed, 78]).uniform(size=len(rows)) < movable_share
     node_gpus = mix["cluster"]["gpus_per_node"]
     stream = [
-        gang_cluster.Job(
-            row.submit_s, row.gpus, row.duration_s, row.limit_s, run_s, bool(move) and row.gpus < node_gpus
-        )
-        for row, run_s, move in zip(rows, predicted, movable, strict=True)
+        gang_cluster.Job(row.submit_s, row.gpus, row.duration_s, row.limit_s, run_s, move and row.gpus < node_gpus)
+        for row, run_s, move in zip(rows, predicted, movable.tolist(), strict=True)
     ]
     simulation = runner(gang_cluster.Cluster(**mix["cluster"]), seed)
     return simulation.run(stream, mix["run"]["warm_up_days"] * DAY_S, days * DAY_S)
@@ -182,9 +182,8 @@ def main() -> None:
     args = parser.parse_args()
     mix["offered_load"] = args.load or mix["offered_load"]
     print(f"synthetic mix {mix['name']}, load {mix['offered_load']}, {args.days:g} days, seeds {args.seeds}")
-    print(
-        f"{'policy':<32}{'GFR %':>7}{'sd':>6}{'SOR %':>7}{'sd':>6}  mean wait min 1-4/8-64/65-512/>512   moves   s/seed"
-    )
+    waits = f"mean wait min: {' / '.join(SIZES)}"
+    print(f"{'policy':<32}{'GFR %':>7}{'sd':>6}{'SOR %':>7}{'sd':>6}  {waits:<38} moves   s/seed")
     kept: dict[str, list[dict[str, Any]]] = {}
     for name, (runner, share) in policies().items():
         if args.policy and name not in args.policy:
@@ -201,13 +200,13 @@ def _line(name: str, rows: list[gang_cluster.Outcome], seconds: float) -> str:
     gfr, sor = np.array([r.gfr for r in rows]), np.array([r.sor for r in rows])
     ddof = min(1, len(rows) - 1)
     waits = []
-    for size in ("1-4", "8-64", "65-512", ">512"):
+    for size in SIZES:
         pooled = [wait for row in rows for wait in row.waits_s.get(size, [])]
         waits.append(f"{np.mean(pooled) / 60:.1f}" if pooled else "-")
     moves = int(np.mean([r.moves for r in rows]))
     return (
         f"{name:<32}{gfr.mean():>7.2f}{gfr.std(ddof=ddof):>6.2f}{sor.mean():>7.2f}{sor.std(ddof=ddof):>6.2f}"
-        f"  {' / '.join(waits):<36}{moves:>6}{seconds:>9.1f}"
+        f"  {' / '.join(waits):<38}{moves:>6}{seconds:>9.1f}"
     )
 
 

@@ -1,7 +1,7 @@
 """A plain simulator of whole-node gangs and small jobs on equal nodes: reference queues and placements for one cluster.
 
-It shares no code with the scheduler it is compared with. Jobs below a node's size live on one node; larger ones take whole
-free nodes. Time-weighted GFR and SOR are measured from the end of the warm-up to the end of submissions.
+It shares no code with the scheduler it is compared with. Jobs below a node's size live on one node; larger ones take
+whole free nodes. Time-weighted GFR and SOR are measured from the end of the warm-up to the end of submissions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Job:
         return self.start_s + self.limit_s
 
     def predicted_end_s(self, now_s: float) -> float:
-        """Expected end of a started job; one past its prediction is expected to last as long again as it has overrun."""
+        """Expected end of a started job; one past its prediction is given half of what it has run again."""
         end_s = self.start_s + self.predicted_s
         if end_s > now_s:
             return end_s
@@ -49,7 +49,7 @@ class Job:
 
 @dataclass
 class Cluster:
-    """Equal nodes. `by_free[f]`: the nodes with f GPUs free; `limit_end_s`: when each is surely free again, 0 when free."""
+    """Equal nodes. `by_free[f]`: those with f GPUs free; `limit_end_s`: when each is surely free again, 0 when free."""
 
     nodes: int
     gpus_per_node: int
@@ -150,8 +150,8 @@ def bucket(gpus: int) -> str:
 @dataclass
 class Simulation:
     """One run. `queue` is "strict" (a blocked head blocks all), "best-effort" (anything that fits starts) or "backfill"
-    (EASY: what fits starts unless it could, by its limit, delay the head). `recheck_s`: how often held jobs are looked at.
-    A move costs the job `move_cost_s` of run time (work since the checkpoint, and starting anew).
+    (EASY: what fits starts unless it could, by its limit, delay the head). `recheck_s`: how often held
+    jobs are looked at. A move costs the job `move_cost_s` of run time (work since the checkpoint, and starting anew).
     """
 
     cluster: Cluster

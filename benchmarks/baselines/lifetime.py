@@ -35,10 +35,10 @@ def least_extension(cluster: Cluster, job: Job, now_s: float, allowed: Allowed) 
 def consolidate(most_partly_used: int, every_s: float = 30.0) -> Consolidate:
     """Move jobs, whenever more nodes than so many are partly used, so that each round frees or fills one.
 
-    First: a partly used node whose jobs can all move, and all find room in fuller ones, is emptied. Else: a hole is filled
-    exactly by one job of the emptiest partly used node that has such a job. Else: a full node of movable jobs is opened as
-    the donor of such jobs, provided that at least two holes wait for them. The smallest holes come first, and of several
-    jobs the one whose end is nearest to the target's.
+    First: a partly used node whose jobs can all move, and all find room in fuller ones, is emptied. Else: a hole is
+    filled exactly by one job of the emptiest partly used node that has such a job. Else: a full node of movable jobs is
+    opened as the donor of such jobs, provided that at least two holes wait for them. The smallest holes come first, and
+    of several jobs the one whose end is nearest to the target's.
     """
     last_s = float("-inf")
 
@@ -65,7 +65,7 @@ def consolidate(most_partly_used: int, every_s: float = 30.0) -> Consolidate:
 
 
 def _empty(cluster: Cluster, node: int, targets: list[int], now_s: float) -> list[Move]:
-    """Where all jobs of the node can go, largest first, each into the tightest hole of a fuller node; empty if not all can."""
+    """Where all jobs of the node can go, largest first, each into the tightest hole; empty if not all can."""
     jobs = sorted(cluster.running[node], key=lambda job: -job.gpus)
     if not all(_may_move(job, now_s) for job in jobs):
         return []
