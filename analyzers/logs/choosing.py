@@ -57,8 +57,11 @@ def _weight(series: Series, tracker: Tracker, planned: set[int]) -> float:
 def completed(main: Series, tracker: Tracker) -> Iterator[Record]:
     """The main series' records, with what other series of the same rank say about the same steps filled in."""
     known: dict[int, list[Record]] = {}
+    ranks = [series.rank for series in tracker.series.values() if series.rank is not None]
+    near = min(ranks, default=None) if main.rank is None else None  # the same process, with and without its rank
     for series in tracker.series.values():
-        if series is not main and series.rank == main.rank and not series.is_eval and _same_steps(series, main):
+        beside = series is not main and series.rank in (main.rank, near) and not series.is_eval
+        if beside and _same_steps(series, main):
             for record in series:
                 known.setdefault(record.step or 0, []).append(record)
     for record in main.records():

@@ -180,6 +180,9 @@ class _Assessment:
         verdict = anomaly.divergence([loss for loss, _ in losses])
         if verdict == "divergence":
             return "divergence", (losses[-1][1].evidence(),)
+        broken = self.tracker.broken
+        if broken is not None and broken.order > records[-1].order:
+            return "divergence", (broken.evidence(),)
         done = not per_epoch and total is not None and (records[-1].step or 0) >= total
         if not done and self.tracker.finished_at < records[-1].order and self._stalled(records):
             return "stall", ()

@@ -24,6 +24,8 @@ _OTHER_WORK_EVEN_IF_TRAIN = re.compile(
 )
 _ALIVE = re.compile(r"(?i)heart ?beat|keep-?alive|\balive\b|\bping\b|watchdog")
 _LABEL = re.compile(r"[^a-z]+")
+#: A bar's time left in whole seconds says nothing about the pace when it is shorter.
+_SHORTEST_ETA_S = 3.0
 _DIGITS = frozenset("0123456789")
 
 
@@ -136,6 +138,9 @@ def _take_groups(reading: Reading, match: re.Match[str], rest: str) -> str:
         reading.pace = amount if (said.get("rate_unit") or "").startswith("s/") else 1 / amount
     elif said.get("pace"):
         reading.pace = seconds(said["pace"], said.get("rate_unit") or "s")
+    elif reading.format is not None and reading.format.bar and reading.eta and reading.eta >= _SHORTEST_ETA_S:
+        left = (reading.total or 0) - (reading.step or 0)
+        reading.pace = reading.eta / left if left > 0 else None
     before = said.get("desc") if said.get("desc") is not None else rest[: match.start()]
     total = f"{reading.total}:" if reading.format is not None and reading.format.bar else ""
     name = reading.format.name if reading.format is not None else ""

@@ -27,6 +27,10 @@ _FINISHED = re.compile(
     r"(?i)train(?:ing)? (?:has )?(?:completed|complete|finished|done|ended)|finished training|done training|"
     r"`?Trainer\.fit`? stopped|train_runtime|job (?:completed|finished)|early stopping|exiting program|all done"
 )
+_BROKEN = re.compile(
+    r"(?i)\bloss (?:is|was|became|becomes|has become|went to|turned|is now)\W{0,3}(?:-?inf|nan|not finite|non-?finite)"
+    r"|non-?finite loss|\bnan loss|loss nan\b|loss scale already at minimum"
+)
 _PAUSING = re.compile(r"(?i)eval|validat|checkpoint|saving|sampling|testing|generating|compil")
 
 
@@ -99,6 +103,7 @@ class Tracker:
     last_time: float | None = None
     finished_at: int = -1
     pausing_at: int = -1
+    broken: Record | None = None
     whole_seconds: bool = True
     _clock: Clock = field(default_factory=Clock)
     _latest: dict[int | None, Record] = field(default_factory=dict)
@@ -122,21 +127,24 @@ class Tracker:
                 self._enter(row, number, text)
                 return True
         reading = read_line(text, self.formats)
+        if reading is None or reading.step is None:
+            self._note(number, text)
         if reading is None:
-            self._other(text)
+            time = strip_prefix(text[:200]).time if text else None
+            if time is not None:
+                self.last_time = self._clock.seconds(time)
             return False
         self._enter(reading, number, text)
         return True
 
-    def _other(self, text: str) -> None:
-        """A line without progress still says what time it is, and perhaps that the job is done."""
+    def _note(self, number: int, text: str) -> None:
+        """A line that counts nothing may still say that the job is done, pauses, or has a broken loss."""
         if _FINISHED.search(text, 0, 300):
             self.finished_at = self.order
+        if _BROKEN.search(text, 0, 500):
+            self.broken = Record(self._file, number, text[:_MAX_TEXT], self.order, 0)
         if _PAUSING.search(text, 0, 300):
             self.pausing_at = self.order
-        time = strip_prefix(text[:200]).time if text[:1] else None
-        if time is not None:
-            self.last_time = self._clock.seconds(time)
 
     def _row(self, text: str) -> Reading | None:
         """A row of the table whose column names stood above; a line of column names begins one."""
@@ -163,10 +171,8 @@ class Tracker:
             self.whole_seconds = self.whole_seconds and self._clock.whole_seconds
         if reading.format is not None and not reading.format.general:
             self.formats_seen[reading.format.name] = self.formats_seen.get(reading.format.name, 0) + 1
-        if _FINISHED.search(text, 0, 300):
-            self.finished_at = self.order
-            if reading.step is None:
-                return
+        if self.finished_at == self.order:
+            return
         if reading.is_eval:
             self.pausing_at = self.order
             if reading.step is None:
