@@ -131,9 +131,9 @@ def _knowledge(name: str) -> Estimates:
         return Requested()
     if name == "perfect":
         return Perfect()
-    from predictors import OnlineDurationPredictor
+    from schedmate.pipeline import online_predictor
 
-    return Predicted(OnlineDurationPredictor())
+    return Predicted(online_predictor())
 
 
 def _trace_warnings(

@@ -153,9 +153,20 @@ def test_enough_gpus_at_the_shadow_time_are_not_enough_when_no_node_is_whole() -
 
 
 def test_a_plan_is_made_anew_when_a_job_outlives_its_estimate() -> None:
-    # The first job says 10 and runs 100: at 10 its end is expected at 20, so at 10 a job of 9 may pass.
-    jobs = [(0, 6, 100, 10), (1, 8, 5, 5), (2, 2, 9, 9), (2, 2, 9, 9)]
-    assert run(jobs, ClusterSpec.uniform(1, 8)) == [0, 100, 10, 19]
+    """The first job says 100 and runs 1000: at 100 its end is expected at 200, at 200 at 400, at 400 at 800."""
+    blocked = [(0, 6, 1000, 100), (1, 8, 5, 5)]
+    spec = ClusterSpec.uniform(1, 8)
+    for length, start in ((99, 1), (100, 100), (101, 200), (200, 200), (201, 400), (400, 400), (401, 800)):
+        assert run([*blocked, (1, 2, length, length)], spec)[2] == start, length
+    # At 800 the end is expected at 1600; whatever would run beyond that comes after the head.
+    assert run([*blocked, (1, 2, 801, 801)], spec) == [0, 1000, 1005]
+
+
+def test_a_far_too_short_estimate_is_extended_by_a_minute_at_least() -> None:
+    blocked = [(0, 6, 500, 1), (1, 8, 5, 5)]
+    spec = ClusterSpec.uniform(1, 8)
+    for length, start in ((60, 1), (61, 61), (62, 122)):
+        assert run([*blocked, (1, 2, length, length)], spec)[2] == start, length
 
 
 @settings(max_examples=300, deadline=None)
