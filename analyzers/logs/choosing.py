@@ -11,7 +11,7 @@ from analyzers.logs.tracker import Tracker
 
 
 def choose(tracker: Tracker) -> Series | None:
-    """The series that is the training's progress, or None when none can be."""
+    """The series that is the training's progress, or None when none can be; of equals, that of the lowest rank."""
     planned = set(tracker.planned.get("total", {}).values())
     able = [series for series in tracker.series.values() if _counts(series, planned)]
     return max(able, key=lambda series: (_weight(series, tracker, planned), -(series.rank or 0)), default=None)
@@ -42,13 +42,13 @@ def _weight(series: Series, tracker: Tracker, planned: set[int]) -> float:
     assert last is not None
     recent = series.recent()
     return (
-        math.log2(1 + series.advanced)
-        + 0.5 * math.log2(1 + series.covered)
+        round(math.log2(1 + series.advanced))
+        + 0.5 * round(math.log2(1 + series.covered))
         + 3 * any(record.loss is not None for record in recent)
         + 3 * (last.total is not None and last.total in planned)
         + 1 * (last.total is not None or last.time is not None)
         + 2 * (series.format is not None)
-        + 2 * last.order / max(1, tracker.order)
+        + 2 * round(tracker.recency(last), 1)
         - 8 * series.is_mined
         - 3 * (len(series.label.split()) > 3 and series.format is None)
     )

@@ -44,6 +44,7 @@ def read_progress(path: Path, *, now: datetime | None = None, warn: Callable[[st
     for file in found:
         tracker.begin(file.name, file.rank)
         feed(file, tracker, warn)
+        tracker.end()
     return assess(tracker)
 
 
@@ -256,7 +257,7 @@ def _from_epochs(tracker: Tracker) -> Progress:
     epochs = last.epochs or next(iter(tracker.planned.get("epochs", {}).values()), None)
     found = intervals(records, Counting(), tracker.whole_seconds)
     pace = present_pace(found)
-    losses = [record.loss for record in records if record.loss is not None]
+    losses = [record.loss for record in series if record.loss is not None]
     first = 0 if series.first_epoch == 0 else 1
     left = max(0.0, epochs - (last.epoch or 0) - (1 - first)) if epochs is not None else None
     verdict = anomaly.divergence(losses)

@@ -22,7 +22,7 @@ _OTHER_WORK_EVEN_IF_TRAIN = re.compile(
     r"(?i)(?<![a-z])(?:load|download|fetch|upload|map\b|filter|tokeniz|preprocess|extract|cach|cast|pack|generat)\w*|"
     r"\bsplit\b|examples/s"
 )
-_ALIVE = re.compile(r"(?i)heart ?beat|keep-?alive|\balive\b|\bping\b|watchdog")
+_ALIVE = re.compile(r"(?i)heart ?beat|keep-?alive|\balive\b|\bping\b|watchdog|slurmstepd|\bsrun: |slurmctld| kernel: ")
 _LABEL = re.compile(r"[^a-z]+")
 #: A bar's time left in whole seconds says nothing about the pace when it is shorter.
 _SHORTEST_ETA_S = 3.0

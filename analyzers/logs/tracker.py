@@ -106,6 +106,7 @@ class Tracker:
     broken: Record | None = None
     whole_seconds: bool = True
     _clock: Clock = field(default_factory=Clock)
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
     _latest: dict[int | None, Record] = field(default_factory=dict)
     _contexts: dict[int | None, Context] = field(default_factory=dict)
     _columns: list[str] = field(default_factory=list)
@@ -117,6 +118,16 @@ class Tracker:
         self._file, self._file_rank = file, rank
         self._clock = Clock(self.now)
         self._columns = []
+        self.spans[file] = (self.order, self.order)
+
+    def end(self) -> None:
+        """The file that was begun is over."""
+        self.spans[self._file] = (self.spans[self._file][0], self.order)
+
+    def recency(self, record: Record) -> float:
+        """Where in its file a record stands, from 0 (beginning) to 1 (end)."""
+        start, end = self.spans.get(record.file, (0, 0))
+        return (record.order - start) / max(1, end - start)
 
     def line(self, number: int, text: str) -> bool:
         """Take one line; True when it said something about progress."""
