@@ -129,7 +129,8 @@ def uses_gpu(reading: Reading) -> bool | None:
     """Whether this program puts work on a GPU under this launch; None where it can not be told."""
     if "force_cpu" in reading.settings:
         return False
-    moved = False
+    # These put the model on a device themselves.
+    moved = bool({"accelerate", "hf", "deepspeed"} & set(reading.settings))
     on_cpu = False
     for call in reading.calls:
         if (call.name in ("cuda", "set_device", "set_device_index", "xpu") and "()." in call.path) or call.name in (
