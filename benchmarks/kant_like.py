@@ -5,6 +5,10 @@ Example: python -m benchmarks.kant_like --seeds 1 2 3 4 5
 
 from __future__ import annotations
 
+import argparse
+import json
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,8 @@ from typing import Any
 import numpy as np
 import yaml
 from numpy.typing import NDArray
+
+from benchmarks.baselines import gang_cluster, lifetime, node_choice
 
 MIX_FILE = Path(__file__).resolve().parent / "data" / "kant_like_mix.yaml"
 DAY_S = 86400.0
@@ -75,7 +81,7 @@ def _runs(rng: np.random.Generator, size: dict[str, Any], target_s: float, min_s
 
     def draw(count: int) -> Floats:
         sample = size["median_s"] * np.exp(rng.normal(0.0, size["log_sd"], count))
-        return np.clip(sample, min_s, max_s)
+        return np.asarray(np.clip(sample, min_s, max_s))
 
     count = max(1, round(target_s / float(draw(20000).mean())))
     sample = draw(count)
@@ -113,3 +119,96 @@ def _limits(rng: np.random.Generator, duration: Floats, limits: dict[str, Any]) 
 def _tenants(rng: np.random.Generator, count: int, tenants: dict[str, Any]) -> list[str]:
     weight = 1.0 / np.arange(1, tenants["count"] + 1) ** tenants["zipf_exponent"]
     return [f"tenant-{i:02d}" for i in rng.choice(tenants["count"], count, p=weight / weight.sum())]
+
+
+Runner = Callable[[gang_cluster.Cluster, int], gang_cluster.Simulation]
+"""(empty cluster, seed) -> a simulation of one policy."""
+
+
+def policies() -> dict[str, tuple[Runner, float]]:
+    """Every policy by name, with the share of small jobs that it may move."""
+
+    def still(queue: str, place: Callable[[int], gang_cluster.Place]) -> tuple[Runner, float]:
+        return (lambda cluster, seed: gang_cluster.Simulation(cluster, place(seed), queue)), 0.0
+
+    def moving(share: float) -> tuple[Runner, float]:
+        def make(cluster: gang_cluster.Cluster, seed: int) -> gang_cluster.Simulation:
+            consolidate = lifetime.consolidate(MOST_PARTLY_USED)
+            return gang_cluster.Simulation(cluster, lifetime.least_extension, "backfill", consolidate=consolidate)
+
+        return make, share
+
+    return {
+        "strict FIFO, best-fit": still("strict", node_choice.best_fit),
+        "best-effort FIFO, best-fit": still("best-effort", node_choice.best_fit),
+        "backfill, best-fit": still("backfill", node_choice.best_fit),
+        "backfill, tight best-fit": still("backfill", lambda _: node_choice.tight_best_fit),
+        "backfill, least-allocated": still("backfill", lambda _: node_choice.least_allocated),
+        "backfill, least extension": still("backfill", lambda _: lifetime.least_extension),
+        "+ consolidation, half movable": moving(0.5),
+        "+ consolidation, all movable": moving(1.0),
+    }
+
+
+SIZES = ("1-4", "8-64", "65-512", ">512")
+
+MOST_PARTLY_USED = 3
+"""Partly used nodes that consolidation leaves alone."""
+
+
+def run_one(runner: Runner, movable_share: float, seed: int, mix: dict[str, Any], days: float) -> gang_cluster.Outcome:
+    """One seed of one policy."""
+    rows = jobs(seed, mix, days)
+    predicted = predicted_runs(rows, seed, mix["prediction_log_sd"])
+    movable = np.random.default_rng([seed, 78]).uniform(size=len(rows)) < movable_share
+    node_gpus = mix["cluster"]["gpus_per_node"]
+    stream = [
+        gang_cluster.Job(row.submit_s, row.gpus, row.duration_s, row.limit_s, run_s, move and row.gpus < node_gpus)
+        for row, run_s, move in zip(rows, predicted, movable.tolist(), strict=True)
+    ]
+    simulation = runner(gang_cluster.Cluster(**mix["cluster"]), seed)
+    return simulation.run(stream, mix["run"]["warm_up_days"] * DAY_S, days * DAY_S)
+
+
+def main() -> None:
+    """Print the table of policies."""
+    mix = load_mix()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=mix["run"]["seeds"])
+    parser.add_argument("--days", type=float, default=mix["run"]["days"])
+    parser.add_argument("--load", type=float, help="another offered load than the mix's, to see what saturates first")
+    parser.add_argument("--policy", action="append", help="only this one; may be repeated")
+    parser.add_argument("--json", type=Path, help="write every outcome here as well")
+    args = parser.parse_args()
+    mix["offered_load"] = args.load or mix["offered_load"]
+    print(f"synthetic mix {mix['name']}, load {mix['offered_load']}, {args.days:g} days, seeds {args.seeds}")
+    waits = f"mean wait min: {' / '.join(SIZES)}"
+    print(f"{'policy':<32}{'GFR %':>7}{'sd':>6}{'SOR %':>7}{'sd':>6}  {waits:<38} moves   s/seed")
+    kept: dict[str, list[dict[str, Any]]] = {}
+    for name, (runner, share) in policies().items():
+        if args.policy and name not in args.policy:
+            continue
+        started = time.perf_counter()
+        rows = [run_one(runner, share, seed, mix, args.days) for seed in args.seeds]
+        print(_line(name, rows, (time.perf_counter() - started) / len(rows)), flush=True)
+        kept[name] = [{"gfr": r.gfr, "sor": r.sor, "moves": r.moves, "unstarted": r.unstarted} for r in rows]
+    if args.json:
+        args.json.write_text(json.dumps(kept, indent=1))
+
+
+def _line(name: str, rows: list[gang_cluster.Outcome], seconds: float) -> str:
+    gfr, sor = np.array([r.gfr for r in rows]), np.array([r.sor for r in rows])
+    ddof = min(1, len(rows) - 1)
+    waits = []
+    for size in SIZES:
+        pooled = [wait for row in rows for wait in row.waits_s.get(size, [])]
+        waits.append(f"{np.mean(pooled) / 60:.1f}" if pooled else "-")
+    moves = int(np.mean([r.moves for r in rows]))
+    return (
+        f"{name:<32}{gfr.mean():>7.2f}{gfr.std(ddof=ddof):>6.2f}{sor.mean():>7.2f}{sor.std(ddof=ddof):>6.2f}"
+        f"  {' / '.join(waits):<38}{moves:>6}{seconds:>9.1f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

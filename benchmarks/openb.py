@@ -1,7 +1,7 @@
 """Packing fractional GPUs on Alibaba's openb cluster until it is full: the experiment of FGD (ATC'23).
 
-Pods are drawn with replacement until they ask for 130 % of the GPUs there are, arrive one after another, never leave, and
-are placed or rejected. What counts is the share of GPUs left unallocated.
+Pods are drawn with replacement until they ask for 130 % of the GPUs there are, arrive one after another, never leave,
+and are placed or rejected. What counts is the share of GPUs left unallocated.
 
 Example: python -m benchmarks.openb --data ../shared/data/traces --seeds 10
 """
@@ -55,8 +55,7 @@ def read_nodes(folder: Path) -> list[tuple[int, int, int, str]]:
 
 def read_pods(file: Path) -> list[Pod]:
     """A pod list as requests, in the order of the file."""
-    text = gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8")
-    with text as lines:
+    with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as lines:
         return [
             Pod(
                 cpu_milli=int(row["cpu_milli"]),
@@ -120,10 +119,13 @@ def policies() -> dict[str, PolicyMaker]:
         "expected stranding only": lambda _, history, models: expected_waste(history, models, device_weight=0.0),
         "expected remnants only": lambda _, history, models: expected_waste(history, models, node_weight=0.0),
         "expected waste, no pull": lambda _, history, models: expected_waste(history, models, pull=0.0),
+        "expected waste, no scarcity": lambda _, history, models: expected_waste(history, models, scarcity_weight=0.0),
     }
 
 
-def measure(maker: PolicyMaker, nodes: Sequence[tuple[int, int, int, str]], pods: Sequence[Pod], seeds: int) -> list[Outcome]:
+def measure(
+    maker: PolicyMaker, nodes: Sequence[tuple[int, int, int, str]], pods: Sequence[Pod], seeds: int
+) -> list[Outcome]:
     """One outcome per seed 0 .. seeds-1; every policy sees the same pods for a seed."""
     target = CURVE_LOADS[-1] * sum(row[2] for row in nodes) * WHOLE_GPU_MILLI
     clusters = [ClusterArrays.of(nodes) for _ in range(seeds)]

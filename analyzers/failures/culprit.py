@@ -16,7 +16,7 @@ def culprits(
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Ranks and nodes that the cause points at; empty where it is the whole job or not known."""
     signature = cause.signature
-    if signature.scope == "job":
+    if signature.scope == "job" or cause.hearsay:
         return (), ()
     if signature.scope == "peer":
         return (), _common_peer(cause, scan, topology)

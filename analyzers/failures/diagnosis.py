@@ -1,4 +1,4 @@
-"""`diagnose`: files in, one `Diagnosis` out. The order of the walk is written here, the work is done in the other files."""
+"""`diagnose`: files in, one `Diagnosis` out. The order of the walk is here, the work is done in the other files."""
 
 from __future__ import annotations
 
@@ -19,24 +19,37 @@ from analyzers.failures.topology import Topology
 from analyzers.logs.companions import LogFile
 from analyzers.logs.intake import discover
 from analyzers.ports import SignatureStore
-from analyzers.types import Diagnosis, Echo, LogEvidence
+from analyzers.types import Action, Category, Diagnosis, Echo, LogEvidence
 
 #: Building the automaton takes half a second; below this much input the plain way is done sooner.
 AUTOMATON_FROM_BYTES = 1_000_000
 MOST_ECHOES = 30
 MOST_EVIDENCE = 6
 
-_STATES: dict[str, tuple[str, str, str, bool, str]] = {
-    "TIMEOUT": ("time-limit", "resubmit_longer_limit", "The job reached its time limit", False, "scheduler-or-preemption"),
-    "DEADLINE": ("time-limit", "resubmit_longer_limit", "The job reached its deadline", False, "scheduler-or-preemption"),
-    "PREEMPTED": ("preemption", "requeue_from_checkpoint", "The job was preempted", True, "scheduler-or-preemption"),
-    "CANCELLED": ("user-cancel", "none", "The job was cancelled", False, "scheduler-or-preemption"),
-    "NODE_FAIL": ("node-lost", "cordon_node_and_restart", "The scheduler lost a node of the job", True,
-                  "infrastructure-hardware"),
-    "BOOT_FAIL": ("node-lost", "cordon_node_and_restart", "A node did not start", True, "infrastructure-hardware"),
-    "OUT_OF_MEMORY": ("host-oom", "raise_host_memory_or_reduce", "The job went over its memory", False,
-                      "resource-request"),
+#: What a scheduler's last word means: category, subcategory, action, whether running it again helps, in words.
+_STATES: dict[str, tuple[Category, str, Action, bool, str]] = {
+    "TIMEOUT": (
+        "scheduler-or-preemption", "time-limit", "resubmit_longer_limit", False, "The job reached its time limit",
+    ),
+    "DEADLINE": (
+        "scheduler-or-preemption", "time-limit", "resubmit_longer_limit", False, "The job reached its deadline",
+    ),
+    "PREEMPTED": (
+        "scheduler-or-preemption", "preemption", "requeue_from_checkpoint", True, "The job was preempted",
+    ),
+    "CANCELLED": ("scheduler-or-preemption", "user-cancel", "none", False, "The job was cancelled"),
+    "NODE_FAIL": (
+        "infrastructure-hardware", "node-lost", "cordon_node_and_restart", True, "The scheduler lost a node of the job",
+    ),
+    "BOOT_FAIL": ("infrastructure-hardware", "node-lost", "cordon_node_and_restart", True, "A node did not start"),
+    "OUT_OF_MEMORY": (
+        "resource-request", "host-oom", "raise_host_memory_or_reduce", False, "The job went over its memory",
+    ),
 }  # fmt: skip
+
+
+#: Echoes that a job which ended well does not print.
+_SPEAKS_OF_FAILURE = frozenset({"exit-code", "abort", "launcher-summary"})
 
 
 def diagnose(
@@ -107,13 +120,22 @@ def _take_state(own: JobRow, scan: Scan) -> None:
         return
     if own.state not in _STATES:
         return
-    subcategory, action, says, retryable, category = _STATES[own.state]
+    category, subcategory, action, retryable, says = _STATES[own.state]
     signature = Signature(
-        id=f"state-{own.state.lower()}", pattern=r"\A\Z", role="root", category=category,  # type: ignore[arg-type]
-        subcategory=subcategory, action=action, retryable=retryable, says=says,  # type: ignore[arg-type]
-        scope="lost-node" if subcategory == "node-lost" else "job", origin="scheduler", priority=40, weight=0.9,
+        id=f"state-{own.state.lower()}",
+        pattern=r"\A\Z",
+        role="root",
+        category=category,
+        subcategory=subcategory,
+        action=action,
+        retryable=retryable,
+        says=says,
+        scope="lost-node" if subcategory == "node-lost" else "job",
+        origin="scheduler",
+        priority=40,
+        weight=0.9,
         explains=frozenset({"peer-lost", "sigterm", "killed", "exit-code", "collective-timeout", subcategory}),
-    )  # fmt: skip
+    )
     line = own.evidence
     scan.events.append(Event(line.file, line.line, line.text, signature, "platform", time=own.end))
 
@@ -184,7 +206,9 @@ def _healthy(scan: Scan, own: JobRow | None, finding: Finding) -> bool:
     if not bad:
         return True
     ended_well = any(stream.success for stream in scan.streams.values())
-    return ended_well and all(e.signature.role == "echo" and e.signature.subcategory not in ("exit-code", "abort", "launcher-summary") for e in bad)  # fmt: skip
+    return ended_well and all(
+        event.signature.role == "echo" and event.signature.subcategory not in _SPEAKS_OF_FAILURE for event in bad
+    )
 
 
 def _all_well(scan: Scan, own: JobRow | None, warnings: list[str]) -> Diagnosis:

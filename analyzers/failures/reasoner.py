@@ -65,7 +65,7 @@ def find_cause(scan: Scan, topology: Topology) -> Finding:
 
 
 def settle(cause: Event, supporting: list[Event]) -> Signature:
-    """The cause's signature, sharpened by what stands beside it: a crash inside the job's own native code is its own."""
+    """The cause's signature, sharpened by what stands beside it: a crash in the job's own native code is its own."""
     signature = cause.signature
     if signature.subcategory == "native-crash" and any(event.user_frame for event in (cause, *supporting)):
         return replace(signature, category="user-code", action="fix_code")

@@ -7,6 +7,7 @@ no line can make them run away.
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,12 +21,9 @@ from analyzers.ports import SignatureStore
 from analyzers.types import Action, Category
 from prompts.errors import UserError
 
-try:  # the public name came with Python 3.11's move of the parser
-    from re import _constants as _sre_constants  # type: ignore[attr-defined]
-    from re import _parser as _sre_parse  # type: ignore[attr-defined]
-except ImportError:  # pragma: no cover
-    import sre_constants as _sre_constants  # type: ignore[no-redef]
-    import sre_parse as _sre_parse  # type: ignore[no-redef]
+#: Python's own parser of patterns; it has no public name any more.
+_sre_parse: Any = importlib.import_module("re._parser")
+_sre_constants: Any = importlib.import_module("re._constants")
 
 Role = Literal["root", "echo", "symptom", "ambiguous", "confirmation", "informational"]
 Origin = Literal["any", "platform", "scheduler", "kubernetes"]
@@ -39,6 +37,12 @@ _PRIORITY: dict[Role, int] = {
 _WEIGHT: dict[Role, float] = {
     "root": 1.0, "confirmation": 1.0, "ambiguous": 0.6, "symptom": 0.4, "echo": 0.0, "informational": 0.0,
 }  # fmt: skip
+_FOLLOWS_GPU_FAULT = frozenset(
+    {
+        "illegal-access", "gpu-unknown", "cuda-lib", "native-crash", "nccl-cuda", "nccl-system", "runtime-error",
+        "no-gpu", "driver-mismatch", "killed", "exit-code", "xid-echo", "collective-timeout", "nccl",
+    }
+)  # fmt: skip
 _MOST_WIDE_REPEATS = 2
 _FOLDER = Path(__file__).with_name("signatures")
 _XID_FILE = "xids"
@@ -48,9 +52,10 @@ _XID_FILE = "xids"
 class Signature:
     """What a line that fits ``pattern`` means.
 
-    ``priority`` decides between signatures on one line, ``weight`` (0..1) how far it carries a verdict,
-    ``explains`` names the subcategories that follow from it (also those printed before it where it ``looks_back``), ``origin`` who must have written the line for it to
-    count, ``says`` completes a sentence, ``why`` is the reason when it is dismissed as an echo.
+    ``priority`` decides between signatures on one line, ``weight`` (0..1) how far it carries a verdict. ``explains``
+    names the subcategories that follow from it (also those printed before it where it ``looks_back``), ``origin``
+    who must have written the line for it to count. ``says`` completes a sentence, ``why`` is the reason when it is
+    dismissed as an echo.
     """
 
     id: str
@@ -201,8 +206,6 @@ def xid_signature(number: int) -> Signature:
 def _xid(number: int, row: Mapping[str, Any]) -> Signature:
     role: Role = row["role"]
     subcategory = str(row["subcategory"])
-    hardware = {"illegal-access", "gpu-unknown", "cuda-lib", "native-crash", "nccl-cuda", "nccl-system", "runtime-error",
-                "no-gpu", "driver-mismatch", "killed", "exit-code", "xid-echo", "collective-timeout", "nccl"}  # fmt: skip
     return Signature(
         id=f"xid-{number}",
         pattern=rf"Xid \(PCI:[^)]+\): {number},",
@@ -219,6 +222,6 @@ def _xid(number: int, row: Mapping[str, Any]) -> Signature:
         weight={"root": 1.0, "ambiguous": 0.55}.get(role, 0.0),
         scope="node",
         origin="platform",
-        explains=frozenset(hardware if role == "root" else {"xid-echo"}),
+        explains=_FOLLOWS_GPU_FAULT if role == "root" else frozenset({"xid-echo"}),
         family="xids",
     )

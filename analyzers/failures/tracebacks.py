@@ -15,6 +15,8 @@ LIBRARY = re.compile(r"site-packages|dist-packages|/lib/python3|<frozen|/conda/.
 _EXCEPTION_WORD = re.compile(
     r"(?:Error|Exception|Exit|Interrupt|Warning|Timeout|Failure|Fault|Died|Abort\w*|Iteration|error)$"
 )
+#: Stacks drawn in a box (rich), and the bars of exception groups.
+_DRAWN = ("│", "╭", "╰", "❱", "| ")
 _MOST_LINES = 400
 
 
@@ -46,7 +48,9 @@ class Traceback:
             self.done = True
             return False
         stripped = rest.strip()
-        if not stripped or stripped.startswith(("Traceback (most recent", "| ")):
+        if stripped.startswith(_DRAWN):
+            return True
+        if not stripped or stripped.startswith("Traceback (most recent"):
             return False
         if _CHAIN_DIRECT in stripped or _CHAIN_DURING in stripped:
             if self.raised:

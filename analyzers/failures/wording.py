@@ -7,23 +7,29 @@ from analyzers.types import Action
 
 WHAT_TO_DO: dict[Action, str] = {
     "restart_same_nodes": "Restart the job; the same nodes will do. Watch them if it happens again.",
-    "cordon_node_and_restart": "Take the node out of service, have it checked, and restart the job on other nodes from its last checkpoint.",
+    "cordon_node_and_restart": "Take the node out of service, have it checked, and restart the job on other nodes "
+    "from its last checkpoint.",
     "retry_with_backoff": "Run it again after a pause; if it returns, spread the load or look at the service.",
     "requeue_from_checkpoint": "Requeue the job; it continues from its last checkpoint.",
-    "resubmit_longer_limit": "Resubmit with a longer time limit, or continue from the last checkpoint. Check first that the job had not been hanging.",
-    "lower_gpu_memory": "Lower the memory needed per GPU: a smaller micro-batch or sequence, activation checkpointing, or more sharding.",
+    "resubmit_longer_limit": "Resubmit with a longer time limit, or continue from the last checkpoint. Check first "
+    "that the job had not been hanging.",
+    "lower_gpu_memory": "Lower the memory needed per GPU: a smaller micro-batch or sequence, activation "
+    "checkpointing, or more sharding.",
     "raise_host_memory_or_reduce": "Ask for more host memory, or use fewer data workers and smaller caches.",
     "raise_shm": "Give the container more shared memory (/dev/shm), or use fewer data workers.",
-    "free_storage_then_retry": "Free space or raise the quota, then run it again. Check that the last checkpoint is whole.",
+    "free_storage_then_retry": "Free space or raise the quota, then run it again. Check that the last checkpoint is "
+    "whole.",
     "fallback_to_previous_checkpoint": "Resume from the checkpoint before this one and remove the broken one.",
     "fix_code": "Correct the code at the quoted place; running it again unchanged will fail the same way.",
-    "fix_config": "Correct the configuration, path or launch command; running it again unchanged will fail the same way.",
+    "fix_config": "Correct the configuration, path or launch command; running it again unchanged will fail the same "
+    "way.",
     "fix_environment": "Correct the environment (image, driver or package versions).",
     "fix_credentials": "Renew or add the credentials that the job uses.",
     "fix_data_or_skip": "Repair or leave out the broken sample or shard.",
-    "rollback_and_investigate": "Go back to a checkpoint from before the numbers went bad and look at the data and the learning rate there.",
+    "rollback_and_investigate": "Go back to a checkpoint from before the numbers went bad and look at the data and "
+    "the learning rate there.",
     "none": "Nothing needs to be done.",
-}  # fmt: skip
+}
 
 
 def subject(ranks: tuple[int, ...], nodes: tuple[str, ...]) -> str:
@@ -45,11 +51,10 @@ def explanation(cause: Event, action: Action, supporting: int, echoes: int, note
     if cause.user_frame is not None:
         parts.append(f"The innermost line of the job's own code is at {cause.user_frame.file}:{cause.user_frame.line}.")
     if supporting:
-        parts.append(f"{supporting} more line{'s' * (supporting > 1)} agree{'s' * (supporting == 1)} with it.")
+        parts.append("1 more line agrees with it." if supporting == 1 else f"{supporting} more lines agree with it.")
     if echoes:
-        parts.append(
-            f"{echoes} line{'s' * (echoes > 1)} that look{'s' * (echoes == 1)} like a cause {'were' if echoes > 1 else 'was'} put aside."
-        )
+        lines = "1 line that looks" if echoes == 1 else f"{echoes} lines that look"
+        parts.append(f"Put aside: {lines} like a cause.")
     parts.extend(notes)
     if cause.signature.clue and not notes:
         parts.append(f"Look at {cause.signature.clue}.")

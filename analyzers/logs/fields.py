@@ -160,12 +160,13 @@ _EVAL = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "
 _NO_LOSS = frozenset(
     {"scale", "scaler", "scaling", "weight", "coef", "coefficient", "best", "min", "delta", "func", "lr"}
 )
+_PROSE = frozenset({"or", "and", "became", "in", "for", "with", "to", "the", "a", "on", "from", "after", "using"})
 _PER_SECOND = re.compile(
     r"(?:^|[ /])(?:(?:steps?|it|iters?|iterations?|batch|batches|updates?) ?(?:/|per) ?(?:s|secs?|seconds?)"
     r"|ups|its)$"
 )
 _SECONDS_PER = re.compile(
-    r"(?:(?:timing |time )?(?:s|sec|secs|seconds|ms)|time|elapsed time|elapsed|avg time|average time|mean time|duration|wall time)"
+    r"(?:(?:timing |time )?(?:s|sec|secs|seconds|ms)|(?:elapsed |avg |average |mean |wall )?time|elapsed|duration)"
     r" ?(?:/|per) ?(?:step|steps|it|iter|iters|iteration|iterations|batch|update|global step|train step|training step)"
     r"|(?:avg |average |mean |train |training |global |last )?(?:iter|iteration|step|batch|update|it)"
     r" (?:time|timing|duration|secs?|seconds|ms|latency)(?: (?:in )?(?:avg|mean|ms|s|sec|seconds))?"
@@ -272,17 +273,22 @@ def meaning(key: str) -> Meaning | None:
     if _SECONDS_PER.fullmatch(slashed) or _SECONDS_PER.fullmatch(name):
         return Meaning("pace", len(words), unit)
     if "loss" in every or last in ("nll", "cost", "objective"):
-        return _loss(words, every, name)
+        return _loss(words, every)
     if last == "norm" and "grad" in every:
         return Meaning("grad", 0, unit)
     return _counter(words, every, last) or _time_name(name, unit)
 
 
-def _loss(words: list[str], every: frozenset[str], name: str) -> Meaning | None:
+def _loss(words: list[str], every: frozenset[str]) -> Meaning | None:
     if every & _NO_LOSS:
+        return None
+    while words[-1] in ("is", "was", "of", "now", "at"):
+        words = words[:-1]
+    if words[-1] != "loss" and (len(words) > 4 or every & _PROSE):
         return None
     if every & _EVAL:
         return Meaning("eval_loss", len(words), "")
+    name = " ".join(words)
     plain = ("loss", "train loss", "training loss", "total loss", "lm loss", "loss train", "loss total", "tr loss")
     if name in plain:
         return Meaning("loss", plain.index(name), "")

@@ -79,18 +79,11 @@ def present_pace(found: Sequence[Interval]) -> float | None:
     if not latest:
         return None
     middle = median(interval.pace for interval in latest)
-    usual = [i for i in latest if 0.5 * middle <= i.pace <= 2 * middle]
+    usual = [i for i in latest if 0.5 * middle <= i.pace <= 1.6 * middle] or latest
     return sum(i.seconds for i in usual) / sum(i.steps for i in usual)
 
 
 def printed_pace(records: Sequence[Record]) -> float | None:
-    """Seconds per step as the log itself says it lately, or as it follows from a bar's own time left."""
+    """Seconds per step as the log itself says it lately."""
     said = [record.pace for record in records if record.pace is not None][-_PRESENT:]
-    if said:
-        return median(said)
-    left = [
-        record.eta / (record.total - record.step)
-        for record in records
-        if record.eta is not None and record.total and record.step is not None and record.total > record.step
-    ]
-    return median(left[-_PRESENT:]) if left else None
+    return median(said) if said else None

@@ -77,7 +77,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ),  # dmesg -T
     ("[(-", rf"[<({{\[]{_ISO}[>)}}\]]:?\s?"),
     ("[", rf"\[{_TIME}\]:?\s?"),
-    ("0", rf"{_TIME}(?=\s*[|\]-]|\s+[A-Z\[])"),
+    ("0", rf"{_TIME}(?=\s*[|\]-]|\s+[A-Za-z\[(])"),
     ("[0", r"\[?(?P<unix>1[0-9]{9}(?:\.\d{1,9})?)\]?(?=[\s:,|])"),
     # loggers
     ("[", rf"\[{_LEVEL}\|[^\]]{{1,80}}\]\s*"),  # transformers: [INFO|trainer.py:1]

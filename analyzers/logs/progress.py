@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from analyzers.logs import anomaly
+from analyzers.logs.choosing import choose, completed, other_work, without_torn_end
 from analyzers.logs.fields import Role
 from analyzers.logs.intake import discover
 from analyzers.logs.pace import Counting, Interval, intervals, present_pace, printed_pace
@@ -19,6 +20,8 @@ from analyzers.logs.series import Record, Series
 from analyzers.logs.tracker import Tracker
 from analyzers.types import Anomaly, LogEvidence, Progress
 
+#: An evaluation or checkpoint that has begun may take this many times longer before the silence is a stall.
+_PAUSE_GRACE = 4
 _READ_KINDS = frozenset({"rank", "node", "job"})
 
 
@@ -41,54 +44,20 @@ def read_progress(path: Path, *, now: datetime | None = None, warn: Callable[[st
     for file in found:
         tracker.begin(file.name, file.rank)
         feed(file, tracker, warn)
+        tracker.end()
     return assess(tracker)
 
 
 def assess(tracker: Tracker) -> Progress:
     """What the tracker's series amount to."""
     main = choose(tracker)
-    if main is None:
-        return _from_epochs(tracker)
-    return _Assessment(tracker, main).progress()
-
-
-def choose(tracker: Tracker) -> Series | None:
-    """The series that is the training's progress, or None when none can be."""
-    planned = set(tracker.planned.get("total", {}).values())
-    able = [series for series in tracker.series.values() if _counts(series, planned)]
-    return max(able, key=lambda series: (_weight(series, tracker, planned), -(series.rank or 0)), default=None)
-
-
-def _counts(series: Series, planned: set[int]) -> bool:
-    last = series.last
-    if last is None or series.is_eval or (series.is_other and series.count < 10):
-        return False
-    if series.is_mined:
-        steady = series.advanced >= 0.95 * (series.count - 1) and last.lap == 0
-        return steady and series.advanced >= (5 if last.total is not None else 20)
-    told = last.loss is not None or last.epoch is not None or last.total in planned
-    if series.format is not None or told:
-        return series.advanced >= 1 or (told and (series.format is not None or last.total is not None))
-    bar = series.label.startswith("[/]")
-    return series.advanced >= (5 if bar else 2) and len(series.label.split()) <= 3
-
-
-def _weight(series: Series, tracker: Tracker, planned: set[int]) -> float:
-    last = series.last
-    assert last is not None
-    recent = series.recent()
-    return (
-        math.log2(1 + series.advanced)
-        + 0.5 * math.log2(1 + series.covered)
-        + 3 * any(record.loss is not None for record in recent)
-        + 3 * (last.total is not None and last.total in planned)
-        + 1 * (last.total is not None or last.time is not None)
-        + 2 * (series.format is not None)
-        + 2 * last.order / max(1, tracker.order)
-        - 6 * series.is_other
-        - 8 * series.is_mined
-        - 3 * (len(series.label.split()) > 3 and series.format is None)
-    )
+    if main is not None:
+        return _Assessment(tracker, main).progress()
+    found = _from_epochs(tracker)
+    if found.format is None:
+        main = other_work(tracker)
+        found = _Assessment(tracker, main).progress() if main is not None else _from_losses(tracker)
+    return found
 
 
 @dataclass
@@ -99,10 +68,11 @@ class _Assessment:
     main: Series
 
     def progress(self) -> Progress:
-        records = list(_completed(self.main, self.tracker))
+        records = without_torn_end(list(completed(self.main, self.tracker)))
         last = records[-1]
         per_epoch = _restarts_each_epoch(self.main, last, self.tracker)
-        total = last.total or self._planned("total", at_least=0 if per_epoch else last.step or 0)
+        total = last.total or next((r.total for r in records[-5:] if r.total is not None and not per_epoch), None)
+        total = total or self._planned("total", at_least=0 if per_epoch else last.step or 0)
         if per_epoch and last.total is None:
             total = self._planned("per_epoch") or total
         epochs = last.epochs or next((r.epochs for r in reversed(records) if r.epochs), None)
@@ -211,6 +181,9 @@ class _Assessment:
         verdict = anomaly.divergence([loss for loss, _ in losses])
         if verdict == "divergence":
             return "divergence", (losses[-1][1].evidence(),)
+        broken = self.tracker.broken
+        if broken is not None and broken.order > records[-1].order:
+            return "divergence", (broken.evidence(),)
         done = not per_epoch and total is not None and (records[-1].step or 0) >= total
         if not done and self.tracker.finished_at < records[-1].order and self._stalled(records):
             return "stall", ()
@@ -227,13 +200,14 @@ class _Assessment:
         if not times:
             return False
         limit = anomaly.stall_after_s(times)
-        evaluating = [s.last for s in self.tracker.series.values() if s.is_eval and s.last]
-        if any(e.order > records[-1].order for e in evaluating):
-            limit *= 10
-        latest = [self.tracker.last_time or times[-1]]
+        if self.tracker.pausing_at > records[-1].order:
+            limit *= _PAUSE_GRACE
+        latest = self.tracker.last_time or times[-1]
         if self.tracker.now is not None:
-            latest.append(self.tracker.now.replace(tzinfo=UTC).timestamp())
-        return max(latest) - times[-1] > limit
+            latest = max(latest, self.tracker.now.replace(tzinfo=UTC).timestamp())
+        else:
+            limit *= 2  # only other lines tell the time, and the next record may be about to be written
+        return latest - times[-1] > limit
 
     def _slow(self, records: list[Record], found: list[Interval]) -> Record | None:
         by_time = any(record.time is not None for record in records)
@@ -259,31 +233,6 @@ class _Assessment:
         return alike[slowest].last if slowest is not None else None
 
 
-def _completed(main: Series, tracker: Tracker) -> Iterator[Record]:
-    """The main series' records, with what other series of the same rank say about the same steps filled in."""
-    known: dict[int, list[Record]] = {}
-    for series in tracker.series.values():
-        if series is not main and series.rank == main.rank and not series.is_eval and _same_steps(series, main):
-            for record in series:
-                known.setdefault(record.step or 0, []).append(record)
-    for record in main.records():
-        for other in known.get(record.step or 0, ()):
-            record = replace(
-                record,
-                **{
-                    name: getattr(other, name)
-                    for name in ("total", "epoch", "epochs", "loss", "time", "pace", "eta")
-                    if getattr(record, name) is None and getattr(other, name) is not None
-                },
-            )
-        yield record
-
-
-def _same_steps(series: Series, main: Series) -> bool:
-    mine, theirs = ({r.step for r in s.recent()} for s in (main, series))
-    return len(mine & theirs) >= max(2, len(theirs) // 2)
-
-
 def _restarts_each_epoch(main: Series, last: Record, tracker: Tracker) -> bool:
     """Whether steps count within an epoch."""
     if main.fractional_epochs:
@@ -301,14 +250,14 @@ def _from_epochs(tracker: Tracker) -> Progress:
     last = series.last if series is not None else None
     told = last is not None and series is not None and (series.count >= 2 or last.loss is not None or last.epochs)
     if series is None or last is None or not told:
-        return _from_losses(tracker)
+        return Progress()
     records = [
         replace(record, step=int(record.epoch or 0)) for record in series if record.epoch == int(record.epoch or 0)
     ]
     epochs = last.epochs or next(iter(tracker.planned.get("epochs", {}).values()), None)
     found = intervals(records, Counting(), tracker.whole_seconds)
     pace = present_pace(found)
-    losses = [record.loss for record in records if record.loss is not None]
+    losses = [record.loss for record in series if record.loss is not None]
     first = 0 if series.first_epoch == 0 else 1
     left = max(0.0, epochs - (last.epoch or 0) - (1 - first)) if epochs is not None else None
     verdict = anomaly.divergence(losses)

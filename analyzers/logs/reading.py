@@ -18,8 +18,14 @@ _OTHER_WORK = re.compile(
     r"(?i)(?<![a-z])(?:load|download|fetch|upload|map\b|filter|tokeniz|preprocess|process|extract|cach|read|shard|"
     r"sav|writ|compil|warm|quantiz|convert|resolv|index)\w*"
 )
-_ALIVE = re.compile(r"(?i)heart ?beat|keep-?alive|\balive\b|\bping\b|watchdog")
+_OTHER_WORK_EVEN_IF_TRAIN = re.compile(
+    r"(?i)(?<![a-z])(?:load|download|fetch|upload|map\b|filter|tokeniz|preprocess|extract|cach|cast|pack|generat)\w*|"
+    r"\bsplit\b|examples/s"
+)
+_ALIVE = re.compile(r"(?i)heart ?beat|keep-?alive|\balive\b|\bping\b|watchdog|slurmstepd|\bsrun: |slurmctld| kernel: ")
 _LABEL = re.compile(r"[^a-z]+")
+#: A bar's time left in whole seconds says nothing about the pace when it is shorter.
+_SHORTEST_ETA_S = 3.0
 _DIGITS = frozenset("0123456789")
 
 
@@ -132,6 +138,9 @@ def _take_groups(reading: Reading, match: re.Match[str], rest: str) -> str:
         reading.pace = amount if (said.get("rate_unit") or "").startswith("s/") else 1 / amount
     elif said.get("pace"):
         reading.pace = seconds(said["pace"], said.get("rate_unit") or "s")
+    elif reading.format is not None and reading.format.bar and reading.eta and reading.eta >= _SHORTEST_ETA_S:
+        left = (reading.total or 0) - (reading.step or 0)
+        reading.pace = reading.eta / left if left > 0 else None
     before = said.get("desc") if said.get("desc") is not None else rest[: match.start()]
     total = f"{reading.total}:" if reading.format is not None and reading.format.bar else ""
     name = reading.format.name if reading.format is not None else ""
@@ -162,7 +171,8 @@ def _take_pairs(reading: Reading, found: list[Pair], names: dict[str, Role]) -> 
             best[role] = rank
             first = min(first, pair.end if role in ("step", "epoch") else pair.start)
     if reading.total is None and reading.step is not None:  # "iteration 40/900 | global_step: 40"
-        reading.total = next((_count(p.total) for p in found if p.total and _count(p.value) == reading.step), None)
+        totals = (_count(pair.total) for pair in found if pair.total and _count(pair.value) == reading.step)
+        reading.total = next((total for total in totals if total and total >= reading.step), None)
     reading.planned = tuple(planned)
     return first
 
@@ -176,7 +186,8 @@ def _take(reading: Reading, role: Role, pair: Pair, unit: str) -> bool:
         ):
             return False
         reading.step = step
-        reading.total = _count(pair.total)
+        total = _count(pair.total)
+        reading.total = total if total is not None and total >= step else None
         reading.label = _LABEL.sub(" ", pair.key.lower()).strip()
     elif role in ("epoch", "epochs"):
         epoch = number(pair.value)
@@ -223,8 +234,9 @@ def _count(text: str | None) -> int | None:
 def _judge(reading: Reading, before: str, found: list[Pair]) -> None:
     """Tell evaluation, and work that is not training, from training; by what stands before the counters."""
     head = before[-200:]
+    reading.is_other = _OTHER_WORK_EVEN_IF_TRAIN.search(head) is not None
     if not _TRAIN_TEXT.search(head):
         reading.is_eval = _EVAL_TEXT.search(head) is not None
-        reading.is_other = _OTHER_WORK.search(head) is not None
+        reading.is_other = reading.is_other or _OTHER_WORK.search(head) is not None
     if reading.loss is None and not reading.is_eval:
         reading.is_eval = any((meant := meaning(pair.key)) is not None and meant.role == "eval_loss" for pair in found)

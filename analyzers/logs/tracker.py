@@ -27,6 +27,11 @@ _FINISHED = re.compile(
     r"(?i)train(?:ing)? (?:has )?(?:completed|complete|finished|done|ended)|finished training|done training|"
     r"`?Trainer\.fit`? stopped|train_runtime|job (?:completed|finished)|early stopping|exiting program|all done"
 )
+_BROKEN = re.compile(
+    r"(?i)\bloss (?:is|was|became|becomes|has become|went to|turned|is now)\W{0,3}(?:-?inf|nan|not finite|non-?finite)"
+    r"|non-?finite loss|\bnan loss|loss nan\b|loss scale already at minimum"
+)
+_PAUSING = re.compile(r"(?i)eval|validat|checkpoint|saving|sampling|testing|generating|compil")
 
 
 @dataclass(slots=True)
@@ -97,8 +102,11 @@ class Tracker:
     order: int = 0
     last_time: float | None = None
     finished_at: int = -1
+    pausing_at: int = -1
+    broken: Record | None = None
     whole_seconds: bool = True
     _clock: Clock = field(default_factory=Clock)
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
     _latest: dict[int | None, Record] = field(default_factory=dict)
     _contexts: dict[int | None, Context] = field(default_factory=dict)
     _columns: list[str] = field(default_factory=list)
@@ -110,6 +118,16 @@ class Tracker:
         self._file, self._file_rank = file, rank
         self._clock = Clock(self.now)
         self._columns = []
+        self.spans[file] = (self.order, self.order)
+
+    def end(self) -> None:
+        """The file that was begun is over."""
+        self.spans[self._file] = (self.spans[self._file][0], self.order)
+
+    def recency(self, record: Record) -> float:
+        """Where in its file a record stands, from 0 (beginning) to 1 (end)."""
+        start, end = self.spans.get(record.file, (0, 0))
+        return (record.order - start) / max(1, end - start)
 
     def line(self, number: int, text: str) -> bool:
         """Take one line; True when it said something about progress."""
@@ -120,19 +138,24 @@ class Tracker:
                 self._enter(row, number, text)
                 return True
         reading = read_line(text, self.formats)
+        if reading is None or reading.step is None:
+            self._note(number, text)
         if reading is None:
-            self._other(text)
+            time = strip_prefix(text[:200]).time if text else None
+            if time is not None:
+                self.last_time = self._clock.seconds(time)
             return False
         self._enter(reading, number, text)
         return True
 
-    def _other(self, text: str) -> None:
-        """A line without progress still says what time it is, and perhaps that the job is done."""
+    def _note(self, number: int, text: str) -> None:
+        """A line that counts nothing may still say that the job is done, pauses, or has a broken loss."""
         if _FINISHED.search(text, 0, 300):
             self.finished_at = self.order
-        time = strip_prefix(text[:200]).time if text[:1] else None
-        if time is not None:
-            self.last_time = self._clock.seconds(time)
+        if _BROKEN.search(text, 0, 500):
+            self.broken = Record(self._file, number, text[:_MAX_TEXT], self.order, 0)
+        if _PAUSING.search(text, 0, 300):
+            self.pausing_at = self.order
 
     def _row(self, text: str) -> Reading | None:
         """A row of the table whose column names stood above; a line of column names begins one."""
@@ -159,12 +182,12 @@ class Tracker:
             self.whole_seconds = self.whole_seconds and self._clock.whole_seconds
         if reading.format is not None and not reading.format.general:
             self.formats_seen[reading.format.name] = self.formats_seen.get(reading.format.name, 0) + 1
-        if _FINISHED.search(text, 0, 300):
-            self.finished_at = self.order
+        if self.finished_at == self.order:
+            return
+        if reading.is_eval:
+            self.pausing_at = self.order
             if reading.step is None:
                 return
-        if reading.is_eval and reading.step is None:
-            return
         record = Record(
             self._file, number, text[:_MAX_TEXT], self.order, 0, reading.step, reading.total, reading.epoch,
             reading.epochs, reading.loss, time, reading.elapsed, reading.pace, reading.eta,

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from analyzers.source.files import Tree
 from analyzers.source.fingerprint import fingerprint
 from analyzers.source.idioms import batch, models, named, optimisation, resources, saving, schedule, subject
 from analyzers.source.idioms.training import find_training
+from analyzers.source.launch.model import Launch
 from analyzers.source.launch.read import read_launch, with_request
-from analyzers.source.reader import walk
+from analyzers.source.program.machine import Machine
+from analyzers.source.reader import machine_for, walk
 from analyzers.source.reading import Reading
 from analyzers.types import FACT_NAMES, SourceFacts, Submission
+
+#: Starts the warning about a defect of the reader itself; tests fail on it.
+INTERNAL = "internal error while reading"
 
 
 def analyze(submission: Submission) -> SourceFacts:
@@ -19,31 +26,50 @@ def analyze(submission: Submission) -> SourceFacts:
     be read stands in ``warnings``. Takes milliseconds for a usual job and is bounded for any other.
     """
     tree = Tree(submission.workdir)
-    launch = with_request(read_launch(submission.command, tree, submission.env), submission.gpus, submission.nodes)
+    launch = Launch()
+
+    def read() -> None:
+        nonlocal launch
+        launch = with_request(read_launch(submission.command, tree, submission.env), submission.gpus, submission.nodes)
+
+    _guarded(tree, read)
     processes, devices = resources.process_count(launch), resources.visible_devices(launch)
-    machine = walk(tree, launch, processes, devices)
+    machine: Machine = machine_for(tree, launch, processes, devices)
+    _guarded(tree, lambda: walk(machine))
     reading = Reading(launch, machine, processes=machine.processes, devices=devices)
-    gather(reading)
+    gather(reading, tree)
     facts = {name: reading.facts[name] for name in FACT_NAMES if name in reading.facts}
     return SourceFacts(facts, tuple(tree.warnings), fingerprint(reading))
 
 
-def gather(reading: Reading) -> None:
+def gather(reading: Reading, tree: Tree) -> None:
     """Ask the idioms in the order in which they build on each other."""
     if reading.launch.kind == "none":
         return
-    named.collect(reading)
+    _guarded(tree, lambda: named.collect(reading))
     training = find_training(reading)
-    subject.offer_framework(reading)
-    subject.offer_workload(reading, training)
-    resources.offer_resources(reading, training)
-    subject.offer_dataset(reading)
-    subject.offer_model(reading, training)
-    subject.offer_task(reading, training)
-    subject.offer_sample_sizes(reading)
-    schedule.offer_schedule(reading, training)
-    batch.offer_batches(reading, training)
-    optimisation.offer_optimizer(reading, training)
-    optimisation.offer_precision(reading, training)
-    saving.offer_saving(reading, training)
-    models.offer_parameters(reading, training)
+    steps: tuple[Callable[[], None], ...] = (
+        lambda: subject.offer_framework(reading),
+        lambda: subject.offer_workload(reading, training),
+        lambda: resources.offer_resources(reading, training),
+        lambda: subject.offer_dataset(reading),
+        lambda: subject.offer_model(reading, training),
+        lambda: subject.offer_task(reading, training),
+        lambda: subject.offer_sample_sizes(reading),
+        lambda: schedule.offer_schedule(reading, training),
+        lambda: batch.offer_batches(reading, training),
+        lambda: optimisation.offer_optimizer(reading, training),
+        lambda: optimisation.offer_precision(reading, training),
+        lambda: saving.offer_saving(reading, training),
+        lambda: models.offer_parameters(reading, training),
+    )
+    for step in steps:
+        _guarded(tree, step)
+
+
+def _guarded(tree: Tree, step: Callable[[], None]) -> None:
+    """Run one step; a defect of ours in it costs its facts, not the submission."""
+    try:
+        step()
+    except Exception as error:  # noqa: BLE001 (the input is anything a user may write)
+        tree.warn(f"{INTERNAL} ({type(error).__name__}: {error}); what was read apart from that stands")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import posixpath
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 #: A source file above this is not read: parsing it would take longer than a submission may wait.
 FILE_BYTES_MAX = 1_000_000
 #: All files of one job together.
-TOTAL_BYTES_MAX = 8_000_000
+TOTAL_BYTES_MAX = 4_000_000
 FILES_MAX = 400
 
 
@@ -27,6 +28,7 @@ class Tree:
     warnings: list[str] = field(default_factory=list)
     overlay: dict[str, str] = field(default_factory=dict)
     _texts: dict[str, str | None] = field(default_factory=dict)
+    _kinds: dict[str, bool] = field(default_factory=dict)
     _real_root: str = ""
     _bytes_read: int = 0
     _files_read: int = 0
@@ -42,11 +44,18 @@ class Tree:
 
     def is_file(self, path: str) -> bool:
         """Whether ``path`` names a regular file inside the tree."""
-        return path in self.overlay or self._locate(path, stat.S_ISREG) is not None
+        if path in self.overlay:
+            return True
+        if path not in self._kinds:
+            self._kinds[path] = self._locate(path, stat.S_ISREG) is not None
+        return self._kinds[path]
 
     def is_dir(self, path: str) -> bool:
         """Whether ``path`` names a folder inside the tree."""
-        return self._locate(path, stat.S_ISDIR) is not None
+        key = f"{path}/"
+        if key not in self._kinds:
+            self._kinds[key] = self._locate(path, stat.S_ISDIR) is not None
+        return self._kinds[key]
 
     def read(self, path: str) -> str | None:
         """The text of a file, or None (with a warning) where it can not or must not be read."""
@@ -80,7 +89,7 @@ class Tree:
                     found.append(path)
         return found
 
-    def _locate(self, path: str, wanted: object) -> str | None:
+    def _locate(self, path: str, wanted: Callable[[int], bool]) -> str | None:
         if self.root is None or "\0" in path or len(path) > 4000:
             return None
         try:
@@ -90,7 +99,7 @@ class Tree:
             mode = Path(real).stat().st_mode
         except (OSError, ValueError):
             return None
-        return real if callable(wanted) and wanted(mode) else None
+        return real if wanted(mode) else None
 
     def _read(self, path: str) -> str | None:
         real = self._locate(path, stat.S_ISREG)

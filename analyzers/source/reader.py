@@ -13,8 +13,8 @@ from analyzers.source.program.machine import BudgetExceededError, Machine
 from analyzers.source.program.statements import run_module
 
 
-def walk(tree: Tree, launch: Launch, processes: int | None, devices_per_process: int | None) -> Machine:
-    """Walk the launched program from its first line; the record in the machine says what was met.
+def machine_for(tree: Tree, launch: Launch, processes: int | None, devices_per_process: int | None) -> Machine:
+    """A machine ready to walk the launched program.
 
     ``processes`` is the size of the job's world where the launch command fixes it; ``devices_per_process`` how many
     GPUs one process sees, where that is known.
@@ -22,23 +22,27 @@ def walk(tree: Tree, launch: Launch, processes: int | None, devices_per_process:
     machine = Machine(tree, launch, processes=processes, devices_per_process=devices_per_process)
     machine.invoke = invoke
     machine.run_module = run_module
-    entry = launch.entry
-    if entry is None:
-        machine.record.complete = False
-        return machine
-    folder = posixpath.dirname(entry)
+    folder = posixpath.dirname(launch.entry or "")
     python_path = [p for p in launch.env.get("PYTHONPATH", "").split(":") if p and not p.startswith("/")]
     candidates = [folder, *launch.search_paths, launch.cwd, *map(normal, python_path), "", "src"]
     machine.search_paths = list(dict.fromkeys(c for c in candidates if not c.startswith("..")))
     system.prepare(machine)
+    return machine
+
+
+def walk(machine: Machine) -> None:
+    """Walk the launched program from its first line; the record in the machine says what was met."""
+    entry = machine.launch.entry
+    if entry is None:
+        machine.record.complete = False
+        return
     try:
         machine.load(entry, entry.removesuffix(".py").replace("/", "."))
     except BudgetExceededError:
-        tree.warn("the program is too large to be read to its end in the time one submission may take")
+        machine.tree.warn("the program is too large to be read to its end in the time one submission may take")
         machine.record.complete = False
     except RecursionError:
-        tree.warn("the program calls itself too deeply to be read to its end")
+        machine.tree.warn("the program calls itself too deeply to be read to its end")
         machine.record.complete = False
-    if launch.inexact:
+    if machine.launch.inexact:
         machine.record.complete = False
-    return machine

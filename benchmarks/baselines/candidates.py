@@ -3,9 +3,10 @@
 FGD counts what the *next* pod could not use. At saturation what counts is the end: a node keeps taking pods until none
 fits any more. Two tables, solved backwards over the target workload, give the expected end:
 
-* stranding: a node with so much CPU and so much GPU left (devices taken together) will end with how much GPU that no CPU is
-  left for. Pods with much CPU per GPU are drawn to nodes rich in CPU, pods with little to the poor ones.
-* remnants: a device with so much left will end with how much too small for anyone. Shares are combined that fill a device.
+* stranding: a node with so much CPU and so much GPU left (devices taken together) will end with how much GPU
+  that no CPU is left for. Pods with much CPU per GPU are drawn to nodes rich in CPU, pods with little to the poor ones.
+* remnants: a device with so much left will end with how much too small for anyone. Shares are combined
+  that fill a device.
 """
 
 from __future__ import annotations
@@ -97,8 +98,8 @@ def waste(typical: TypicalPods, node_weight: float = 1.0, device_weight: float =
 def pressure(typical: TypicalPods, model_gpus: Floats) -> Floats:
     """How wanted each model is: 1 when the demand that must or may use it, spread evenly, equals what there is of it.
 
-    The workload's demand is scaled to the cluster's size and each request's is spread over all GPUs it accepts, so requests
-    that accept everything press on all models alike and constrained ones only where they must go.
+    The workload's demand is scaled to the cluster's size and each request's is spread over all GPUs it accepts, so
+    requests that accept everything press on all models alike and constrained ones only where they must go.
     """
     demand = typical.frequency * typical.num_gpu * typical.levels[typical.level]
     demand = demand / demand.sum() * model_gpus.sum()
@@ -114,7 +115,7 @@ def scarcity(typical: TypicalPods, weight: float = SCARCITY) -> Callable[[Cluste
     def surcharge(cluster: ClusterArrays, pod: Pod) -> Floats:
         gpus = cluster.gpu_cap.sum(axis=1) / WHOLE_GPU_MILLI
         model_gpus = np.bincount(cluster.model, weights=gpus, minlength=len(cluster.model_names))
-        cost: Floats = weight * pod.total_gpu_milli * pressure(typical, model_gpus)[cluster.model]
+        cost: Floats = weight * pod.total_gpu_milli * pressure(typical, model_gpus.astype(float))[cluster.model]
         return cost
 
     return surcharge
@@ -128,7 +129,7 @@ def expected_waste(
     pull: float = PULL,
     scarcity_weight: float = SCARCITY,
 ) -> Policy:
-    """Put each pod where the expected waste grows least, leaning to nodes in use and away from models that others need."""
+    """Put each pod where the expected waste grows least, leaning to nodes in use, off models others need."""
     typical = TypicalPods.of((pod for pod in history if pod.num_gpu), model_names, share=0.99)
     return Descent(waste(typical, node_weight, device_weight), pull=pull, surcharge=scarcity(typical, scarcity_weight))
 

@@ -1,6 +1,7 @@
 """Fragmentation gradient descent (FGD, Weng et al., ATC'23), and the machinery to descend any other measure of a node.
 
-A measure tells, for node states, how much GPU is as good as lost. The policy puts each pod where the measure grows least.
+A measure tells, for node states, how much GPU is as good as lost. The policy puts each pod where
+it grows least.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ POPULAR_SHARE = 0.95
 
 @dataclass(frozen=True)
 class States:
-    """M node states side by side: free milli-CPU (M,), free MiB (M,), free milli per device (M, D), model index (M,)."""
+    """M node states: free milli-CPU (M,), free MiB (M,), free milli per device (M, D), model index (M,)."""
 
     cpu: Ints
     memory: Ints
@@ -102,10 +103,10 @@ class _Column:
 class Descent:
     """Puts a pod where `measure` grows least; on a device of its own choice when the pod shares one.
 
-    `rank` turns growth into what is compared (rounding it, say). `pull` (milli per milli) makes a node that much dearer for
-    every free milli-GPU it has: a best-fit leaning. `surcharge` is what a kind of pod costs on each node whatever
-    is free there. Ties go to the lowest index. Growth is kept per kind of pod and
-    recomputed only for nodes that changed.
+    `rank` turns growth into what is compared (rounding it, say). `pull` (milli per milli) makes a node that much
+    dearer for every free milli-GPU it has: a best-fit leaning. `surcharge` is what a kind of pod costs on each node
+    whatever is free there. Ties go to the lowest index. Growth is kept per kind of pod and recomputed only for nodes
+    that changed.
     """
 
     measure: Measure
@@ -175,10 +176,12 @@ def growth(measure: Measure, cluster: ClusterArrays, pod: Pod, nodes: Ints) -> F
 def rounded_score(growth: Floats) -> Floats:
     """The score of the authors' simulator, negated: a logistic of the growth in GPUs, cut to whole points of 100.
 
-    The rounding is not cosmetic: it makes most choices ties, which go to the first node and so pack; without it the policy
-    spreads pods over many nodes and leaves about twice as much unallocated.
+    The rounding is not cosmetic: it makes most choices ties, which go to the first node and so pack; without it the
+    policy spreads pods over many nodes and leaves about twice as much unallocated.
     """
-    score: Floats = np.where(np.isinf(growth), np.inf, -np.floor(100.0 / (1.0 + np.exp(np.clip(growth / 1000.0, -50, 50)))))
+    score: Floats = np.where(
+        np.isinf(growth), np.inf, -np.floor(100.0 / (1.0 + np.exp(np.clip(growth / 1000.0, -50, 50))))
+    )
     return score
 
 

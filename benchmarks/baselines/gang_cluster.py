@@ -1,7 +1,7 @@
 """A plain simulator of whole-node gangs and small jobs on equal nodes: reference queues and placements for one cluster.
 
-It shares no code with the scheduler it is compared with. Jobs below a node's size live on one node; larger ones take whole
-free nodes. Time-weighted GFR and SOR are measured from the end of the warm-up to the end of submissions.
+It shares no code with the scheduler it is compared with. Jobs below a node's size live on one node; larger ones take
+whole free nodes. Time-weighted GFR and SOR are measured from the end of the warm-up to the end of submissions.
 """
 
 from __future__ import annotations
@@ -19,13 +19,18 @@ SCAN_DEPTH = 50
 
 @dataclass(eq=False)
 class Job:
-    """A job in the simulator; times in seconds. `predicted_s` is what placement may know besides the limit."""
+    """A job in the simulator; times in seconds. `predicted_s` is what placement may know besides the limit.
+
+    `movable`: it can be restarted elsewhere from a checkpoint; `moved_s`: when it last was, -1 when never.
+    """
 
     submit_s: float
     gpus: int
     duration_s: float
     limit_s: float
     predicted_s: float
+    movable: bool = False
+    moved_s: float = -1.0
     start_s: float = -1.0
     nodes: tuple[int, ...] = ()
 
@@ -35,7 +40,7 @@ class Job:
         return self.start_s + self.limit_s
 
     def predicted_end_s(self, now_s: float) -> float:
-        """Expected end of a started job; one past its prediction is expected to last as long again as it has overrun."""
+        """Expected end of a started job; one past its prediction is given half of what it has run again."""
         end_s = self.start_s + self.predicted_s
         if end_s > now_s:
             return end_s
@@ -44,7 +49,7 @@ class Job:
 
 @dataclass
 class Cluster:
-    """Equal nodes. `by_free[f]`: the nodes with f GPUs free; `limit_end_s`: when each is surely free again, 0 when free."""
+    """Equal nodes. `by_free[f]`: those with f GPUs free; `limit_end_s`: when each is surely free again, 0 when free."""
 
     nodes: int
     gpus_per_node: int
@@ -86,6 +91,12 @@ class Cluster:
             self.limit_end_s[node] = max((other.limit_end_s for other in self.running[node]), default=0.0)
         self.allocated -= job.gpus
 
+    def move(self, job: Job, node: int) -> None:
+        """Put a running small job on another node."""
+        start_s = job.start_s
+        self.end(job)
+        self.start(job, [node], start_s)
+
     def _set_free(self, node: int, free: int) -> None:
         if not 0 <= free <= self.gpus_per_node:
             raise ValueError(f"node {node} would have {free} GPUs free")
@@ -97,6 +108,15 @@ class Cluster:
 Allowed = Callable[[int], bool]
 Place = Callable[[Cluster, Job, float, Allowed], int | None]
 """(cluster, small job, now, may this node be used) -> node, or None to wait."""
+
+Move = tuple[Job, int]
+Consolidate = Callable[[Cluster, float], Sequence[Move]]
+"""(cluster, now) -> running small jobs to move, and where to."""
+
+
+def no_moves(cluster: Cluster, now_s: float) -> Sequence[Move]:
+    """Running jobs stay where they are."""
+    return ()
 
 
 @dataclass(frozen=True)
@@ -118,6 +138,8 @@ class Outcome:
     sor: float
     waits_s: dict[str, list[float]]
     unstarted: int
+    moves: int
+    moved_gpu_s: float
 
 
 def bucket(gpus: int) -> str:
@@ -128,16 +150,21 @@ def bucket(gpus: int) -> str:
 @dataclass
 class Simulation:
     """One run. `queue` is "strict" (a blocked head blocks all), "best-effort" (anything that fits starts) or "backfill"
-    (EASY: what fits starts unless it could, by its limit, delay the head). `recheck_s`: how often held jobs are looked at.
+    (EASY: what fits starts unless it could, by its limit, delay the head). `recheck_s`: how often held
+    jobs are looked at. A move costs the job `move_cost_s` of run time (work since the checkpoint, and starting anew).
     """
 
     cluster: Cluster
     place: Place
     queue: str
     recheck_s: float | None = None
+    consolidate: Consolidate = no_moves
+    move_cost_s: float = 300.0
     waiting: dict[int, deque[Job]] = field(default_factory=dict)
     ends: list[tuple[float, int, Job]] = field(default_factory=list)
     started: int = 0
+    moves: int = 0
+    moved_gpu_s: float = 0.0
 
     def run(self, jobs: Sequence[Job], warm_up_s: float, until_s: float) -> Outcome:
         """Feed the jobs, ends before arrivals at the same time, and measure the window."""
@@ -153,11 +180,15 @@ class Simulation:
             used_s += counted_s * cluster.allocated
             clock = now
             while self.ends and self.ends[0][0] <= now:
-                cluster.end(heapq.heappop(self.ends)[2])
+                end_s, _, ended = heapq.heappop(self.ends)
+                if ended.start_s + ended.duration_s <= end_s:
+                    cluster.end(ended)
             while arrivals and arrivals[0].submit_s <= now:
                 job = arrivals.popleft()
                 self.waiting.setdefault(job.gpus, deque()).append(job)
             self.schedule(now)
+            for job, node in self.consolidate(cluster, now):
+                self._move(job, node, now)
             held = self.recheck_s is not None and any(self.waiting.values())
             next_check = now + self.recheck_s if held and self.recheck_s is not None else float("inf")
         window_s = until_s - warm_up_s
@@ -170,6 +201,8 @@ class Simulation:
             sor=100 * used_s / window_s / (cluster.nodes * cluster.gpus_per_node),
             waits_s=waits,
             unstarted=sum(len(queue) for queue in self.waiting.values()),
+            moves=self.moves,
+            moved_gpu_s=self.moved_gpu_s,
         )
 
     def schedule(self, now_s: float) -> None:
@@ -220,6 +253,17 @@ class Simulation:
         self.started += 1
         heapq.heappush(self.ends, (now_s + job.duration_s, self.started, job))
         return True
+
+    def _move(self, job: Job, node: int, now_s: float) -> None:
+        job.duration_s += self.move_cost_s
+        job.limit_s += self.move_cost_s
+        job.predicted_s += self.move_cost_s
+        job.moved_s = now_s
+        self.cluster.move(job, node)
+        self.started += 1
+        heapq.heappush(self.ends, (job.start_s + job.duration_s, self.started, job))
+        self.moves += 1
+        self.moved_gpu_s += self.move_cost_s * job.gpus
 
     def _whole_nodes(self, job: Job, reservation: Reservation, harmless: bool) -> list[int] | None:
         count = -(-job.gpus // self.cluster.gpus_per_node)

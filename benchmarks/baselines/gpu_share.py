@@ -1,4 +1,4 @@
-"""A cluster of nodes with shareable GPUs as plain arrays, and what it means for a pod to fit: shared by all baselines."""
+"""Nodes with shareable GPUs as plain arrays, and what it means for a pod to fit: shared by all baselines."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def dot_product(cluster: ClusterArrays, pod: Pod) -> Placement | None:
 
 
 def tetris(cluster: ClusterArrays, pod: Pod) -> Placement | None:
-    """Vector alignment as Tetris states it: the larger the product of demand and free (shares of the node), the better."""
+    """Vector alignment as Tetris states it: the larger the product of demand and free (as shares), the better."""
     total = cluster.gpu_cap.sum(axis=1)
     cpu = (cluster.cpu_free / cluster.cpu_cap) * (pod.cpu_milli / cluster.cpu_cap)
     memory = (cluster.memory_free / cluster.memory_cap) * (pod.memory_mib / cluster.memory_cap)

@@ -29,7 +29,7 @@ def demo(
     from schedmate.demo.outcome import outcome
     from schedmate.demo.page import report
     from schedmate.demo.params import WorkloadSpec
-    from schedmate.demo.terminal import comparison, heading, sentences
+    from schedmate.demo.terminal import comparison, heading, readings
     from schedmate.demo.walk import walk
 
     written = OutFolder(folder)
@@ -46,7 +46,8 @@ def demo(
     console = out()
     console.print(heading(result), end="\n\n")
     console.print(comparison(result))
-    console.print(f"\n{sentences(result)}")
+    console.print()
+    console.print(readings(result))
     console.print(f"\nReport: {safe(str(path.resolve()))}", soft_wrap=True)
 
 

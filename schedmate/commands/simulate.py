@@ -131,9 +131,9 @@ def _knowledge(name: str) -> Estimates:
         return Requested()
     if name == "perfect":
         return Perfect()
-    from predictors import OnlineDurationPredictor
+    from schedmate.pipeline import online_predictor
 
-    return Predicted(OnlineDurationPredictor())
+    return Predicted(online_predictor())
 
 
 def _trace_warnings(
@@ -177,7 +177,7 @@ def _print_table(trace: Path, spec: ClusterSpec, estimates: str, summaries: Mapp
     from rich.table import Table
 
     every = list(summaries.values())
-    jobs, size = every[0]["jobs"], f"{spec.nodes} nodes, {spec.gpus} GPUs"
+    jobs, size = every[0]["jobs"], f"{spec.nodes} node{'s' * (spec.nodes > 1)}, {spec.gpus} GPUs"
     out().print(f"{safe(trace.name)}: {jobs:,} jobs on {size}, {estimates} runtimes", soft_wrap=True)
     table = Table(box=None, header_style="bold")
     table.add_column("times in seconds")
@@ -189,7 +189,7 @@ def _print_table(trace: Path, spec: ClusterSpec, estimates: str, summaries: Mapp
     table.add_row("GPUs allocated (SOR)", *(_percent(s["sor"]) for s in every))
     table.add_row("  until the last submission", *(_percent(s["sor_while_arriving"]) for s in every))
     table.add_row("nodes fragmented (GFR)", *(_percent(s["gfr"]["mean"]) for s in every))
-    table.add_row("training time stretch (JTTED)", *(f"{s['jtted']['mean']:.3f}" for s in every))
+    table.add_row("training stretch (JTTED)", *(f"{s['jtted']['mean']:.3f}" for s in every))
     table.add_row("makespan", *(f"{s['makespan_s']:,.0f}" for s in every))
     for bucket, wait in every[0]["jwtd_s"].items():
         if wait["jobs"]:

@@ -40,11 +40,11 @@ class ShownFact:
 
 @dataclass(frozen=True, slots=True)
 class ReadExample:
-    """One job's facts."""
+    """One job's facts, those with a line to show apart from those concluded from what is not there."""
 
     ask: Ask
     facts: tuple[ShownFact, ...]
-    open_facts: tuple[str, ...]
+    without_a_line: tuple[ShownFact, ...]
 
 
 def findings(walk: Walk) -> list[Finding]:
@@ -95,7 +95,8 @@ def read_example(walk: Walk) -> ReadExample:
         line = _source_line(walk, ask, place.file, place.line) if place else ""
         where = "" if place is None else "launch command" if place.file == LAUNCH else f"{place.file}:{place.line}"
         shown.append(ShownFact(name, _told(fact.value), fact.confidence, where, line))
-    return ReadExample(ask, tuple(shown), tuple(name for name, fact in facts.items() if fact.value is None))
+    with_line = tuple(fact for fact in shown if fact.where)
+    return ReadExample(ask, with_line, tuple(fact for fact in shown if not fact.where))
 
 
 def _source_line(walk: Walk, ask: Ask, file: str, line: int) -> str:

@@ -37,19 +37,21 @@ def heading(result: dict[str, Any]) -> str:
     )
 
 
-def sentences(result: dict[str, Any]) -> str:
+def readings(result: dict[str, Any]) -> Table:
     """How good predictions, diagnoses and progress were."""
     prediction, diagnosis, watched = result["prediction"], result["diagnosis"], result["progress"]
-    lines = (
-        f"Durations: half are within x{prediction['median_error_factor']:.1f} of the truth (requested limits: "
-        f"x{prediction['requested']['median_error_factor']:.1f}); "
-        f"{_share(prediction['within_p10_p90'])} of the 80 % intervals hold it.",
-        f"Failures: {diagnosis['jobs']} diagnosed; category right {_share(diagnosis['category_right'])}, rank "
-        f"{_share(diagnosis['rank_right'])}, first quoted line {_share(diagnosis['evidence_right'])}.",
-        f"Running jobs: time left right for {_share(watched['eta_right'])} of {watched['jobs']}.",
+    factor, limits = prediction["median_error_factor"], prediction["requested"]["median_error_factor"]
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_row("durations", f"half within x{factor:.1f} of the truth (requested limits: x{limits:.1f})")
+    table.add_row("intervals", f"{_share(prediction['within_p10_p90'])} of the 80 % intervals hold the actual duration")
+    table.add_row(
+        "failures",
+        f"{diagnosis['jobs']} diagnosed: category right {_share(diagnosis['category_right'])}, "
+        f"rank {_share(diagnosis['rank_right'])}, quoted line {_share(diagnosis['evidence_right'])}",
     )
-    return "\n".join(lines)
+    table.add_row("progress", f"time left right for {_share(watched['eta_right'])} of {watched['jobs']} running jobs")
+    return table
 
 
 def _share(value: float | None) -> str:
-    return "none to count" if value is None else percent(value)
+    return "–" if value is None else percent(value)

@@ -16,10 +16,11 @@ from schedmate.scheduler.types import Job
 #: Runtime assumed of a running job about which nothing is known; doubled whenever the job outlives it.
 UNKNOWN_RUNTIME_S = 3600.0
 
-#: How much later than itself a job of any size may see others submitted and still let them pass.
-LONGEST_GRACE_S = 12 * 3600.0
+#: How much later than itself a job of any size may see others submitted and still let them pass: a day, because what
+#: piles up on a cluster by day is worked off by night.
+LONGEST_GRACE_S = 24 * 3600.0
 
-#: A job of this share of the cluster's GPU time gets half of that grace: ten minutes of the whole cluster.
+#: A job that is expected to take this many seconds of the whole cluster gets half of that grace.
 HALF_GRACE_S = 600.0
 
 

@@ -1,7 +1,7 @@
 """The application: `create_app(settings)`.
 
 Nothing here decides anything: a route takes a request apart, hands it to the same functions that the command line
-uses, on a thread of a small pool, and sends what comes back in the same JSON contracts.
+uses, in a worker process, and sends what comes back in the same JSON contracts.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -17,7 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -27,62 +26,45 @@ from fastapi.responses import Response
 from prompts.errors import UserError
 from prompts.redaction import redact, redact_tree
 from schedmate.config import Settings
-from schedmate.console import plain
-from schedmate.pipeline import Pipeline
-from schedmate.refine import refine_diagnosis
 from schedmate.service.bodies import SubmissionBody
+from schedmate.service.crew import Crew
 from schedmate.service.guard import Guard
 from schedmate.service.problems import Json, Problem, add_handlers
 from schedmate.service.reach import LOOPBACK_NAMES, is_loopback
 from schedmate.service.reports import GroupBy, Window, root_causes
 from schedmate.service.store import Store
 from schedmate.service.uploads import UNPACKED_PER_UPLOAD, Inbox, is_archive
+from schedmate.service.work import Task
 
 T = TypeVar("T")
 
 _MOST_WAITING = 64
+_MOST_WORKERS = 8
 _MIB = 1 << 20
 _SCHEMAS = Path(__file__).resolve().parent.parent / "schemas"
 
 
-class Work:
-    """Heavy work, off the event loop: as many pieces at once as there are processors, a bounded number waiting."""
-
-    def __init__(self) -> None:
-        self._slots = anyio.CapacityLimiter(max(2, len(os.sched_getaffinity(0))))
-
-    async def run(self, function: Callable[[], T]) -> T:
-        """Run it. Raises `Problem` 503 when too much is waiting already."""
-        if self._slots.statistics().tasks_waiting >= _MOST_WAITING:
-            raise Problem(503, "too many requests are waiting", "try again later", {"Retry-After": "5"})
-        return await anyio.to_thread.run_sync(function, limiter=self._slots)
-
-
 class Desk:
-    """What the routes share: settings, history, store."""
+    """What the routes share: settings, store, workers. Its methods block; `run` calls them off the event loop."""
 
     def __init__(self, settings: Settings) -> None:
-        from analyzers.history import FileHistoryStore
-
+        workers = min(_MOST_WORKERS, max(2, len(os.sched_getaffinity(0))))
         self.settings = settings
         self.upload_limit_bytes = settings.integer("service.max_upload_mib") * _MIB
         self.store = Store(settings.text("service.database"))
-        self._pipeline = Pipeline(FileHistoryStore(settings.path("history.store")))
-        self._history_lock = threading.Lock()
+        self.crew = Crew(settings, workers)
+        self._threads = anyio.CapacityLimiter(4 * workers)  # they mostly wait for the workers
 
-    def predict(self, body: SubmissionBody) -> Any:
-        """The prediction in the CLI's JSON contract."""
-        with body.submission(self.upload_limit_bytes) as submission:
-            facts = self._pipeline.facts(submission)
-            with self._history_lock:
-                return plain(self._pipeline.predict(submission, facts))
+    async def run(self, function: Callable[..., T], *args: Any) -> T:
+        """Run a blocking function on a thread. Raises `Problem` 503 when too much is waiting already."""
+        if self._threads.statistics().tasks_waiting >= _MOST_WAITING:
+            raise Problem(503, "too many requests are waiting", "try again later", {"Retry-After": "5"})
+        return await anyio.to_thread.run_sync(partial(function, *args), limiter=self._threads)
 
-    def hints(self, body: SubmissionBody) -> Any:
-        """What the scheduler is told."""
+    def foresee(self, kind: Literal["predict", "hints"], body: SubmissionBody) -> Any:
+        """The prediction in the CLI's JSON contract, or the hints made of it."""
         with body.submission(self.upload_limit_bytes) as submission:
-            facts = self._pipeline.facts(submission)
-            with self._history_lock:
-                return plain(self._pipeline.hints(submission, facts))
+            return self.crew.run(Task(kind, submission=submission))
 
     def diagnose(
         self, files: list[UploadFile], user: str | None, tenant: str | None, job: str | None
@@ -95,13 +77,17 @@ class Desk:
                 (inbox.unpack if is_archive(name) else inbox.take)(name, file.file)
             path = _what_to_diagnose(inbox, unpacked=any(is_archive(file.filename or "") for file in files))
             try:
-                diagnosis = refine_diagnosis(self._pipeline.diagnose(path), path, self.settings)
+                document = redact_tree(self.crew.run(Task("diagnose", path=path)))
             except UserError as error:
                 raise Problem(422, _as_sent(error.what, inbox), error.hint) from None
-        document = redact_tree(plain(diagnosis))
         document["warnings"] = [_as_sent(note, inbox) for note in (*document["warnings"], *inbox.notes)]
         number = self.store.add(document, created_s=time.time(), user=user, tenant=tenant, job=job)
         return number, document
+
+    def close(self) -> None:
+        """Let go of workers and database."""
+        self.crew.close()
+        self.store.close()
 
 
 def _as_sent(text: str, inbox: Inbox) -> str:
@@ -123,12 +109,11 @@ def _what_to_diagnose(inbox: Inbox, unpacked: bool) -> Path:
 def create_app(settings: Settings) -> FastAPI:
     """The service for these settings. Raises `UserError` when its database can not be opened."""
     desk = Desk(settings)
-    work = Work()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        desk.store.close()
+        desk.close()
 
     app = FastAPI(
         title="SchedMate",
@@ -142,11 +127,11 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.add_middleware(Guard, max_body_mib=settings.integer("service.max_upload_mib"), hosts=_hosts(settings))
     add_handlers(app)
-    _add_routes(app, desk, work)
+    _add_routes(app, desk)
     return app
 
 
-def _add_routes(app: FastAPI, desk: Desk, work: Work) -> None:
+def _add_routes(app: FastAPI, desk: Desk) -> None:
     @app.get("/healthz", summary="Whether the service works", response_class=Json)
     async def healthz() -> Response:
         alive = await anyio.to_thread.run_sync(desk.store.is_alive)
@@ -156,11 +141,11 @@ def _add_routes(app: FastAPI, desk: Desk, work: Work) -> None:
 
     @app.post("/v1/predict", summary="Duration, outcome and resources", responses=_contract("predict"))
     async def predict(body: SubmissionBody) -> Response:
-        return Json(await work.run(partial(desk.predict, body)))
+        return Json(await desk.run(desk.foresee, "predict", body))
 
     @app.post("/v1/hints", summary="What a scheduler is told about a job", responses=_contract("hints"))
     async def hints(body: SubmissionBody) -> Response:
-        return Json(await work.run(partial(desk.hints, body)))
+        return Json(await desk.run(desk.foresee, "hints", body))
 
     @app.post("/v1/diagnose", status_code=201, summary="Why a job failed", responses=_contract("diagnose", 201))
     async def diagnose(
@@ -169,12 +154,12 @@ def _add_routes(app: FastAPI, desk: Desk, work: Work) -> None:
         tenant: Annotated[str | None, Form(max_length=200)] = None,
         job: Annotated[str | None, Form(max_length=200)] = None,
     ) -> Response:
-        number, document = await work.run(partial(desk.diagnose, files, user, tenant, job))
+        number, document = await desk.run(desk.diagnose, files, user, tenant, job)
         return Json(document, 201, headers={"Location": f"/v1/diagnoses/{number}"})
 
     @app.get("/v1/diagnoses/{number}", summary="A diagnosis made before", responses=_contract("stored_diagnosis"))
     async def stored(number: str) -> Response:
-        found = await work.run(partial(desk.store.get, number))
+        found = await desk.run(desk.store.get, number)
         if found is None:
             raise Problem(404, "no diagnosis with that id", "the Location header of /v1/diagnose has it")
         return Json(found)
@@ -189,7 +174,7 @@ def _add_routes(app: FastAPI, desk: Desk, work: Work) -> None:
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
     ) -> Response:
         window = Window(_seconds(since), _seconds(until), tenant, user)
-        return Json(await work.run(partial(root_causes, desk.store, group_by, window, limit)))
+        return Json(await desk.run(root_causes, desk.store, group_by, window, limit))
 
 
 def _seconds(moment: datetime | None) -> float | None:

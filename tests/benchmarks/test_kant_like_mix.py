@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -38,7 +39,7 @@ def test_shares_sum_to_one() -> None:
 
 
 def test_rows_are_possible(rows: list[JobRow]) -> None:
-    assert all(a.submit_s <= b.submit_s for a, b in zip(rows, rows[1:], strict=False))
+    assert all(a.submit_s <= b.submit_s for a, b in itertools.pairwise(rows))
     assert all(0 <= r.submit_s <= DAYS * DAY_S for r in rows)
     assert all(10 <= r.duration_s <= r.limit_s for r in rows)
 

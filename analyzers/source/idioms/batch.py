@@ -9,7 +9,7 @@ from analyzers.source.idioms.training import Training, accumulation_in, data_loo
 from analyzers.source.knowledge.lookup import dataset_entry
 from analyzers.source.program.events import Call
 from analyzers.source.program.values import ClassVal, Const, Ext, Func, Obj, Origin, Scaled, Seq, Unknown, Val
-from analyzers.source.reading import Reading, as_flag, as_number
+from analyzers.source.reading import Reading, as_flag, as_number, class_name
 
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader", "DataLoader", "StatefulDataLoader",
             "torch_geometric.loader.DataLoader", "deepspeed.initialize")  # fmt: skip
@@ -57,10 +57,10 @@ def offer_batches(reading: Reading, training: Training) -> None:
     )
     if not works:
         return
-    accumulation = _accumulation(reading, training)
+    learns = reading.value("workload_type") in ("train", "finetune", "other", None)
+    accumulation = _accumulation(reading, training) if learns else None
     per_device, total, origin, sure = _sizes(reading, training)
     replicas = data_parallel_size(reading)
-    learns = reading.value("workload_type") in ("train", "finetune", "other", None)
     if total is not None and per_device is None and replicas:
         if accumulation is not None and total % (replicas * accumulation) == 0:
             per_device = total / (replicas * accumulation)
@@ -205,6 +205,9 @@ def dataset_size(reading: Reading, training: Training) -> tuple[int, Origin] | N
     """Samples in the training set where the code or published figures fix it."""
     loader = training_loader(reading, training)
     data = loader.argument(0, "dataset") if loader is not None else None
+    sampler = loader.kwargs.get("sampler") if loader is not None else None
+    if sampler is not None and class_name(sampler) not in ("DistributedSampler", "RandomSampler", None):
+        return None  # a sampler may draw any part of the data
     if data is None:
         call = reading.first("deepspeed.initialize")
         data = call.argument(4, "training_data") if call is not None else None

@@ -15,7 +15,7 @@ from analyzers.source.reading import Reading, as_number, as_text
 
 _NOT_MODELS = re.compile(r"Tokenizer|Processor|Config|FeatureExtractor|Scheduler|Dataset|Loss|Trainer|Arguments")
 _MODULE_CALL = re.compile(
-    r"(torch\.nn|nn|flax\.nnx|flax\.linen|lightning|pytorch_lightning|keras|tensorflow\.keras)[\w.]*(Module|Model)<"
+    r"(torch\.nn|nn|flax\.nnx|flax\.linen|lightning|pytorch_lightning|keras|tensorflow\.keras)[\w.]*<"
 )
 _WEIGHTLESS = re.compile(
     r"ReLU|GELU|SiLU|Tanh|Sigmoid|Softmax|Dropout|Pool|Flatten|Identity|Loss|ELU|Mish|Upsample|Pad|Unfold|Fold|"
@@ -29,7 +29,7 @@ def trained_model(reading: Reading, training: Training) -> Val | None:
     for call in optimizer_calls(reading):
         first = call.argument(0, "params")
         found = _owner_of_parameters(first, 0)
-        if found is not None:
+        if isinstance(found, Obj | Unknown) and isinstance(unwrapped(found), Obj):
             return unwrapped(found)
     for call in reading.calls:
         if call.path.endswith("Optimizer") and "nnx" in call.path and call.args:
@@ -51,16 +51,26 @@ def trained_model(reading: Reading, training: Training) -> Val | None:
 
 def is_module_call(call: Call) -> bool:
     """Whether a call builds a network of the tree."""
-    return _MODULE_CALL.match(call.path) is not None
+    return (
+        _MODULE_CALL.match(call.path) is not None
+        and not _NOT_MODELS.search(call.path)
+        and "utils.data" not in call.path
+    )
 
 
 def unwrapped(value: Val) -> Val:
     """A model without the wrappers around it."""
     for _ in range(8):
-        if isinstance(value, Obj) and isinstance(value.cls, Ext) and isinstance(value.attrs.get("module"), Obj):
+        if isinstance(value, Obj) and isinstance(value.cls, Ext) and isinstance(value.attrs.get("module"), Obj | Seq):
             value = value.attrs["module"]
         elif isinstance(value, Unknown) and value.options:
             value = value.options[0]
+        elif isinstance(value, Seq):
+            # Layers taken out of a model one by one still are that model.
+            owners = [i.owner for i in value.items if isinstance(i, Bound) and isinstance(i.owner, Obj)]
+            if not owners:
+                break
+            value = owners[0]
         else:
             break
     return value
@@ -126,8 +136,10 @@ def model_name(reading: Reading, training: Training) -> tuple[str, float, Origin
         kind = re.sub(r"^pretrain_|\.py$", "", reading.launch.program.rpartition("/")[2]).upper() or "transformer"
         return f"{kind} ({int(layers[0])} layer, {int(hidden[0])} hidden)", 0.8, layers[1].origin
     load = reading.settings.get("load")
-    if reading.launch.entry is None and load is not None and as_text(load.value):
-        return str(as_text(load.value)), 0.55, load.origin
+    if reading.launch.entry is None and load is not None:
+        written = as_text(load.value) or next(iter(getattr(load.value, "detail", ())[1:]), None)
+        if isinstance(written, str) and written:
+            return "/".join(written.split("/")[-4:]), 0.55, load.origin
     return None
 
 
@@ -197,7 +209,7 @@ def offer_parameters(reading: Reading, training: Training) -> None:
             if written is not None:
                 reading.offer("model_params_approx", int(written), 0.75, None, "looked_up")
     if "model_params_approx" not in reading.facts and isinstance(model, Obj):
-        count = _Counter().count(model)
+        count = _count_all(reading, model)
         if count is not None and count > 0:
             reading.offer("model_params_approx", int(count), 0.75, model.origin, "computed")
     layers, hidden, vocab = reading.number("layers"), reading.number("hidden"), reading.number("vocab")
@@ -206,6 +218,16 @@ def offer_parameters(reading: Reading, training: Training) -> None:
         words = vocab[0] if vocab is not None else 50_257
         total = 12 * layers[0] * hidden[0] ** 2 + words * hidden[0]
         reading.offer("model_params_approx", int(total), 0.75, layers[1].origin, "computed")
+
+
+def _count_all(reading: Reading, model: Obj) -> float | None:
+    """Parameters of the model, and of the others that have an optimizer of their own (a GAN's second half)."""
+    counter = _Counter()
+    found = [_owner_of_parameters(call.argument(0, "params"), 0) for call in optimizer_calls(reading)]
+    others = [unwrapped(owner) for owner in found if owner is not None]
+    counts = [counter.count(part) for part in [model, *(o for o in others if isinstance(o, Obj))]]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _has_layers(model: Val | None) -> bool:
@@ -232,9 +254,8 @@ class _Counter:
         if depth > 30 or self.layers > LAYERS_MAX:
             return None
         if isinstance(value, Seq):
-            if value.open and any(isinstance(i, Obj) for i in value.items):
-                return None
-            return self._sum(value.items, depth)
+            total = self._sum(value.items, depth)
+            return None if value.open and total else total
         if not isinstance(value, Obj):
             return 0.0
         if id(value) in self.seen:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analyzers.source.launch.words import UNKNOWN
 from analyzers.source.library.configs import config_value, override_value, readable
 from analyzers.source.program.events import Call
-from analyzers.source.program.values import Const, Map, Obj, Origin, Unknown, Val
+from analyzers.source.program.values import Const, Map, Obj, Origin, Seq, Unknown, Val
 from analyzers.source.reading import Reading, as_flag, as_text, matches
 
 #: Setting name -> names under which programs keep it, most telling first.
@@ -29,7 +29,8 @@ NAMES: dict[str, tuple[str, ...]] = {
     "lr": ("learning_rate", "lr", "base_lr", "base_learning_rate", "max_lr"),
     "seq_len": ("block_size", "max_seq_length", "max_seq_len", "seq_length", "sequence_length", "seq_len",
                 "context_length",
-                "max_length", "bptt", "model_max_length", "cutoff_len", "max_source_length", "ctx_len", "n_ctx"),
+                "max_length", "bptt", "model_max_length", "cutoff_len", "max_source_length", "ctx_len", "n_ctx",
+                "input_length"),
     "image_size": ("image_size", "img_size", "imagesize", "crop_size", "input_resolution", "resolution",
                    "train_crop_size"),
     "model": ("model_name_or_path", "pretrained_model_name_or_path", "model_name", "model_id", "base_model", "arch",
@@ -37,7 +38,7 @@ NAMES: dict[str, tuple[str, ...]] = {
               "model", "model_type"),
     "dataset": ("dataset_name", "dataset", "data_name", "train_file", "dataset_path", "data_path", "task_name",
                 "train_data",
-                "data_dir", "dataset_id"),
+                "data_dir", "dataset_id", "data", "dataroot"),
     "optimizer": ("optimizer", "optim", "optimizer_name", "opt"),
 }  # fmt: skip
 _BY_NAME = {name: setting for setting, names in NAMES.items() for name in names}
@@ -88,7 +89,9 @@ def launch_options(reading: Reading) -> dict[str, Val]:
             else:
                 value = following
                 i += 1
-        known: Val = Unknown("launch") if UNKNOWN in value else override_value(value, origin)
+        known: Val = override_value(value, origin)
+        if UNKNOWN in value:
+            known = Unknown("launch", origin, detail=("text", value.rpartition(UNKNOWN)[2].strip("/")))
         if UNKNOWN not in value and value.replace("_", "").isdigit():
             known = Const(int(value.replace("_", "")), origin)
         # A repeated option: the last one that is not a placeholder such as -1 counts.
@@ -114,7 +117,8 @@ def _read_names(reading: Reading) -> None:
     for setting, names in NAMES.items():
         for position, name in enumerate(names):
             value = seen.get(name)
-            if isinstance(value, Const) and value.value is not None:
+            listed = isinstance(value, Seq) and setting == "dataset"
+            if listed or (isinstance(value, Const) and value.value is not None):
                 reading.set(setting, value, 0.62 - 0.005 * position)
 
 
@@ -226,6 +230,7 @@ def inner(config: Map, *keys: str) -> Val | None:
 def _deepspeed(reading: Reading) -> None:
     config = deepspeed_configuration(reading)
     if config is None:
+        _unseen_deepspeed(reading)
         return
     origin = config.origin
     automatic = {"auto"}
@@ -247,3 +252,19 @@ def _deepspeed(reading: Reading) -> None:
     if "zero" not in reading.settings:
         reading.set("zero", Const(0, origin), 0.8, origin)
     reading.set("deepspeed", Const(True, origin), 0.9, origin)
+
+
+def _unseen_deepspeed(reading: Reading) -> None:
+    """A configuration made by a function that is not in the tree: what it is told is what it will say."""
+    call = reading.first("deepspeed.initialize")
+    if call is None:
+        return
+    reading.set("deepspeed", Const(True, call.origin), 0.9, call.origin)
+    reading.set("deepspeed_unseen", Const(True, call.origin), 0.9, call.origin)
+    config = call.argument(8, "config", "config_params")
+    if isinstance(config, Obj) and config.call is not None:
+        for name in ("stage", "zero_stage"):
+            reading.set("zero", config.call.kwargs.get(name), 0.7, config.call.origin)
+        kind = as_text(config.call.kwargs.get("dtype")) or ""
+        if kind in ("bf16", "bfloat16", "fp16", "float16"):
+            reading.set("bf16" if kind.startswith("b") else "fp16", Const(True, config.call.origin), 0.7)

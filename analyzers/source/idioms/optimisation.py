@@ -118,8 +118,9 @@ def _schedule_peak(value: Val, depth: int) -> Const | None:
         found = [_schedule_peak(v, depth + 1) for v in given or value.call.args[:1]]
     else:
         return None
+    # One part that is not known may be the highest.
     known = [f for f in found if f is not None]
-    return max(known, key=lambda c: as_number(c) or 0) if known else None
+    return max(known, key=lambda c: as_number(c) or 0) if known and len(known) == len(found) else None
 
 
 def _by_hand(reading: Reading) -> None:
@@ -179,9 +180,9 @@ def _precision(reading: Reading, training: Training) -> None:
         return
     bf16, fp16 = reading.settings.get("bf16"), reading.settings.get("fp16")
     if bf16 is not None and as_flag(bf16.value):
-        reading.offer("precision", "bf16", 0.93, bf16.origin)
+        reading.offer("precision", "bf16", bf16.confidence, bf16.origin)
     if fp16 is not None and as_flag(fp16.value):
-        reading.offer("precision", "amp-fp16", 0.92, fp16.origin)
+        reading.offer("precision", "amp-fp16", fp16.confidence, fp16.origin)
     mixed = reading.settings.get("mixed_precision")
     launched = reading.launch.settings.get("mixed_precision")
     written = dtype_of(mixed.value) if mixed is not None else None
@@ -208,8 +209,10 @@ def _precision(reading: Reading, training: Training) -> None:
         reading.offer("precision", found, 0.92, precision.origin)
     for call in reading.calls:
         _precision_call(reading, call)
-    if "precision" in reading.facts:
+    if "precision" in reading.facts or "deepspeed_unseen" in reading.settings:
         return
+    if "deepspeed" in reading.settings and reading.launch.entry is None:
+        reading.offer("precision", "fp32", 0.7, reading.settings["deepspeed"].origin)
     if (reading.complete and (training.call is not None or reading.value("workload_type"))) or "hf" in reading.settings:
         reading.offer("precision", "fp32", 0.8)
     elif reading.launch.entry is not None and training.call is not None:
@@ -272,6 +275,8 @@ def _activation_checkpointing(reading: Reading, training: Training) -> None:
         if call.path in ("jax.checkpoint", "jax.remat", "flax.linen.remat"):
             reading.offer("activation_checkpointing", True, 0.85, call.origin)
             return
+    if reading.complete and reading.value("framework") not in (None, "none"):
+        reading.offer("activation_checkpointing", False, 0.85 if training.call is not None else 0.75)
     if training.call is None:
         return
     if reading.complete:

@@ -7,7 +7,7 @@ from analyzers.source.idioms.training import Training, trainer_calls
 from analyzers.source.launch.model import Launch
 from analyzers.source.launch.read import locate
 from analyzers.source.library.configs import config_value, readable
-from analyzers.source.program.values import Const, Ext, Map, Obj, Origin, Unknown, Val
+from analyzers.source.program.values import Bound, Const, Ext, Map, Obj, Origin, Unknown, Val
 from analyzers.source.reading import Reading, as_number, as_text
 
 _DISTRIBUTED = ("torchrun", "deepspeed", "accelerate", "mpirun", "horovodrun")
@@ -129,7 +129,8 @@ def uses_gpu(reading: Reading) -> bool | None:
     """Whether this program puts work on a GPU under this launch; None where it can not be told."""
     if "force_cpu" in reading.settings:
         return False
-    moved = False
+    # These put the model on a device themselves.
+    moved = bool({"accelerate", "hf", "deepspeed"} & set(reading.settings))
     on_cpu = False
     for call in reading.calls:
         if (call.name in ("cuda", "set_device", "set_device_index", "xpu") and "()." in call.path) or call.name in (
@@ -164,10 +165,14 @@ def _device_kind(value: Val) -> bool | None:
         return True if True in kinds else None
     if isinstance(value, Obj) and isinstance(value.cls, Ext):
         path = value.cls.path
+        if "type" in value.attrs and path == "torch.device":
+            return _device_kind(value.attrs["type"])
         if path.endswith(("current_accelerator", "Accelerator().device", "get_device", "device_name")):
             return True
         if path == "torch.device" and value.call is not None:
             return _device_kind(value.call.args[0]) if value.call.args else None
+    if isinstance(value, Bound) and value.name == "device":
+        return True if isinstance(value.owner, Obj) else None  # accelerator.device, fabric.device
     if isinstance(value, Const) and isinstance(value.value, int) and not isinstance(value.value, bool):
         return True  # .to(local_rank)
     return None
@@ -352,6 +357,7 @@ def _implicit_ddp(reading: Reading, found: list[str], add: object, kind: str | N
         return
     if is_deepspeed and not {"zero1"} & set(found):
         starts = reading.first("deepspeed.initialize") is not None or "hf" in reading.settings
+        starts = starts and "deepspeed_unseen" not in reading.settings
         if starts and (world is None or world > 1):
             add("ddp")
     elif ("accelerate" in reading.settings or "hf" in reading.settings) and world is not None and world > 1:
@@ -366,7 +372,8 @@ def _alone(reading: Reading) -> bool:
         return False
     if "accelerate" in reading.launch.launchers and "processes" not in reading.launch.settings:
         return False
-    if _automatic(reading) and "lightning" not in reading.settings:
+    explicit = bool(set(reading.launch.launchers) & {"torchrun", "deepspeed", "accelerate", "mpirun"})
+    if _automatic(reading) and "lightning" not in reading.settings and not explicit:
         return False
     return not _spreads_by_itself(reading) and (reading.complete or bool(reading.value("framework")))
 

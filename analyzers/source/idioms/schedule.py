@@ -111,7 +111,12 @@ def _from_loops(reading: Reading, training: Training) -> None:
             reading.offer("max_steps", int(as_number(count) or 0), 0.85, count.origin)
             reading.offer("iter_type", "step", 0.85, count.origin)
             return
-    if (zipped and epoch is None) or (data and epoch is None and _is_zip_over_range(loops[data[-1]])):
+    if data and epoch is None and _is_zip_over_range(loops[data[-1]]):
+        read = reading.number("epochs")
+        if read is not None:  # the number of steps follows from epochs and the size of the data
+            reading.offer("epochs", whole(read[0]), read[1].confidence, read[1].origin)
+            reading.offer("iter_type", "epoch", read[1].confidence, read[1].origin)
+            return
         reading.offer("iter_type", "step", 0.6, loops[data[-1]].origin)
         return
     if epoch is not None and (innermost_data is not None or "epoch" in loops[epoch[0]].target.lower()):

@@ -158,6 +158,8 @@ def _readable_text(value: Val) -> str | None:
         texts = [t for t in map(as_text, value.items) if t]
         return ", ".join(texts[:6]) or None
     text = as_text(value)
+    if text and text.startswith((".", "/", "~")):
+        return text.rstrip("/").rpartition("/")[2]  # a place: its last part tells the data apart
     return text.rstrip("/") if text else None
 
 

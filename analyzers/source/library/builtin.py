@@ -333,7 +333,7 @@ def _literal(a: Arguments) -> Val | None:
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-        return a.unknown(a.path)
+        return a.unknown("raises here" if a.path == "ast.literal_eval" else a.path)
     from analyzers.source.library.configs import as_value
 
     first = a.args[0]

@@ -6,7 +6,8 @@ import posixpath
 
 from analyzers.source.files import normal
 from analyzers.source.library.hydra import compose
-from analyzers.source.program.calls import call_method
+from analyzers.source.program.calls import bind_arguments, call_method
+from analyzers.source.program.expressions import bind, class_attribute
 from analyzers.source.program.native import HANDLERS, Arguments, models
 from analyzers.source.program.values import (
     NONE,
@@ -238,8 +239,34 @@ for _path in _TRAINER_PATHS:
     HANDLERS[f"{_path}().fit"] = _fit
 
 
-def _trainer_attribute(a: Arguments) -> Val | None:
-    return Scaled(1, 1, a.origin)
+def _trainer(a: Arguments) -> Val | None:
+    """A Lightning trainer knows its world: devices times nodes."""
+    call = a.machine.record.calls[-1]
+    trainer = Obj(Ext(a.path), {}, a.origin, call)
+    devices, nodes = a.kwargs.get("devices"), a.kwargs.get("num_nodes")
+    count = devices.value if isinstance(devices, Const) else len(devices.items) if isinstance(devices, Seq) else None
+    machines = nodes.value if isinstance(nodes, Const) else 1
+    known = isinstance(count, int) and not isinstance(count, bool) and count > 0 and isinstance(machines, int)
+    trainer.attrs["world_size"] = Const(count * machines, a.origin) if known else Scaled(1, 1, a.origin)  # type: ignore[operator]
+    return trainer
+
+
+for _path in _TRAINER_PATHS:
+    HANDLERS[_path] = _trainer
+
+
+@models("().save_hyperparameters")
+def _save_hyperparameters(a: Arguments) -> Val | None:
+    """The constructor's arguments become ``self.hparams``."""
+    owner = a.owner
+    if not isinstance(owner, Obj) or not isinstance(owner.cls, ClassVal) or owner.call is None:
+        return NONE
+    init = class_attribute(owner.cls, "__init__")
+    if isinstance(init, Func):
+        names = bind_arguments(a.machine, bind(init, owner), [owner, *owner.call.args], owner.call.kwargs)
+        hyperparameters = {k: v for k, v in names.items() if k != "self"}
+        a.machine.store(owner.attrs, "hparams", Map({**hyperparameters}, a.origin, attr=True))
+    return NONE
 
 
 # --- samplers, loaders and the like that only pass things through --------------------------------------------------

@@ -13,6 +13,7 @@ from analyzers.source.program.values import (
     Ext,
     Map,
     Native,
+    Obj,
     Origin,
     Scaled,
     Seq,
@@ -143,10 +144,16 @@ def _unavailable(a: Arguments) -> Val | None:
     return Const(False, a.origin, assumed=True)
 
 
-@models("torch.device")
+@models("torch.device", "torch.accelerator.current_accelerator")
 def _device(a: Arguments) -> Val | None:
-    first = a.args[0] if a.args else NONE
-    return first if isinstance(first, Const) and isinstance(first.value, str) else None
+    """A device knows its type; the accelerator is taken to be there unless the launch says there is none."""
+    text = a.text(0, "device", "type")
+    if a.path.endswith("current_accelerator"):
+        text = "cpu" if a.machine.devices_per_process == 0 else "cuda"
+    if text is None:
+        return None
+    kind = Const(text.partition(":")[0], a.origin, assumed=True)
+    return Obj(Ext("torch.device"), {"type": kind}, a.origin, a.machine.record.calls[-1])
 
 
 @models("os.path.join", "posixpath.join")

@@ -181,7 +181,7 @@ def call_function(machine: Machine, func: Func, args: list[Val], kwargs: dict[st
         del machine.guards[guards:]
     if status == "raise" and not frame.returned:
         return Unknown("exits" if _only_exits(func.node) else "raises", origin)
-    if any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(func.node)) and not frame.returned:
+    if machine.yields(func.node) and not frame.returned:
         return Obj(Ext("generator"), {}, origin)
     returned = frame.returned if status == "return" else [*frame.returned, NONE]
     if len(returned) > 1 and status != "return" and isinstance(returned[-1], Const) and returned[-1].value is None:

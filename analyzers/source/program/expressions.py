@@ -74,7 +74,7 @@ def attribute(machine: Machine, owner: Val, name: str, origin: Origin) -> Val:
         return machine.library_values.get(path) or Ext(path, origin)
     if isinstance(owner, Map) and owner.attr and name in owner.items:
         owner.reads.add(name)
-        machine.reads[name] = owner.items[name]
+        machine.read_name(name, owner.items[name])
         return owner.items[name]
     if isinstance(owner, Module):
         if name in owner.names:
@@ -87,7 +87,7 @@ def attribute(machine: Machine, owner: Val, name: str, origin: Origin) -> Val:
     if isinstance(owner, ClassVal):
         found = class_attribute(owner, name)
         if found is not None:
-            machine.reads[name] = found
+            machine.read_name(name, found)
             return found
         base = library_base(owner)
         return Ext(f"{base}.{name}", origin) if base else Bound(owner, name, origin)
@@ -104,7 +104,7 @@ def _is_none(value: Val) -> bool:
 def object_attribute(machine: Machine, owner: Obj, name: str, origin: Origin) -> Val:
     """An attribute of an instance: its own, its class's, what it wraps, or a library method."""
     if name in owner.attrs:
-        machine.reads[name] = owner.attrs[name]
+        machine.read_name(name, owner.attrs[name])
         return owner.attrs[name]
     if name == "__dict__":
         return Map({**owner.attrs}, origin, attr=True)
@@ -181,7 +181,7 @@ def _name(machine: Machine, node: ast.expr, frame: Frame) -> Val:
     assert isinstance(node, ast.Name)
     found = lookup(machine, node.id, frame)
     if found is not None:
-        machine.reads[node.id] = found
+        machine.read_name(node.id, found)
         if isinstance(found, Const) and not found.origin.file:
             return Const(found.value, origin_of(node, frame), found.assumed)
         return found
@@ -375,7 +375,7 @@ def _subscript(machine: Machine, node: ast.expr, frame: Frame) -> Val:
     key = evaluate(machine, node.slice, frame)
     value = item(owner, key, origin)
     if isinstance(owner, Map) and isinstance(key, Const) and isinstance(key.value, str) and owner.label != "globals":
-        machine.reads[key.value] = value
+        machine.read_name(key.value, value)
     return value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 
+from analyzers.source.program.libraries import KNOWN, NEVER_WALKED
 from analyzers.source.program.machine import Machine
 from analyzers.source.program.values import Ext, Frame, Module, Origin, Unknown, Val
 
@@ -75,7 +76,8 @@ def module_value(
     machine: Machine, dotted: str, frame: Frame, level: int, origin: Origin, *, quiet: bool = False
 ) -> Val:
     """A module of the tree, or the library name."""
-    path = machine.resolve(dotted, frame.module, level)
+    top = dotted.split(".")[0]
+    path = machine.resolve(dotted, frame.module, level) if level or top not in NEVER_WALKED else None
     if path is not None and path.endswith("/"):
         return Module(dotted, path + "__init__.py", is_package=True)
     if path is not None:
@@ -85,10 +87,11 @@ def module_value(
         if module is not None:
             return module
     if not quiet:
-        top = dotted.split(".")[0]
         if level or not top:
             machine.record.unresolved.add("." * level + dotted)
             return Unknown(dotted, origin)
         if top not in sys.stdlib_module_names:
             machine.record.imports.setdefault(dotted, origin)
+            if top not in KNOWN:
+                machine.record.unresolved.add(top)
     return Ext(dotted, origin)

@@ -15,17 +15,19 @@ from analyzers.source.files import Tree, normal
 from analyzers.source.launch.model import Launch
 from analyzers.source.program.events import Call, Guard, Loop, Record
 from analyzers.source.program.notebook import notebook_source
-from analyzers.source.program.values import Const, Frame, Module, Origin, Seq, Val
+from analyzers.source.program.values import Const, Frame, Module, Origin, Seq, Unknown, Val
 
 if TYPE_CHECKING:
     from analyzers.source.program.native import Handler
 
-STEPS_MAX = 150_000
+STEPS_MAX = 100_000
 CALLS_MAX = 20_000
 DEPTH_MAX = 28
 WALK_S_MAX = 2.0
 
 
+#: Reasons of values that only drift away from what they were set to.
+_DRIFTS = ("arithmetic", "changes in a loop", "depends on a condition")
 #: One write: where, under which key, and the value before (None: there was none).
 Write = tuple[Any, object, "Val | None"]
 
@@ -57,12 +59,19 @@ class Machine:
     forwarded: set[int] = field(default_factory=set)
     reads: dict[str, Val] = field(default_factory=dict)
     parsed: dict[str, ast.Module] = field(default_factory=dict)
+    generators: dict[int, bool] = field(default_factory=dict)
     invoke: Callable[[Machine, Val, list[Val], dict[str, Val], Origin], Val] | None = None
     run_module: Callable[[Machine, Module, ast.Module], None] | None = None
     devices_per_process: int | None = None
     processes: int | None = None
     steps: int = 0
     deadline: float = field(default_factory=lambda: time.monotonic() + WALK_S_MAX)
+
+    def read_name(self, name: str, value: Val) -> None:
+        """Remember what was read under a name; a number that a loop then changes keeps its first value."""
+        if isinstance(value, Unknown) and value.why.startswith(_DRIFTS) and name in self.reads:
+            return
+        self.reads[name] = value
 
     def tick(self) -> None:
         """Count one step; raise when the budget is spent."""
@@ -144,17 +153,25 @@ class Machine:
             source, lines = notebook_source(source)
             if module is not None:
                 module.lines = lines
-        for attempt in (source, modernised(source)):
+        for rewrite in (str, modernised):
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    return ast.parse(attempt)
+                    return ast.parse(rewrite(source))
             except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
                 problem = error
         line = getattr(problem, "lineno", None)
         self.tree.warn(f"{path}: can not be parsed" + (f" (line {line})" if line else ""))
         self.record.complete = False
         return None
+
+    def yields(self, node: ast.AST) -> bool:
+        """Whether a function is a generator."""
+        known = self.generators.get(id(node))
+        if known is None:
+            known = any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(node))
+            self.generators[id(node)] = known
+        return known
 
     def resolve(self, dotted: str, importer: Module, level: int) -> str | None:
         """The file of a module by its dotted name, or None where it is not in the tree."""

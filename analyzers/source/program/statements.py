@@ -116,6 +116,8 @@ def _set_attribute(machine: Machine, owner: Val, name: str, value: Val, origin: 
 def _assign(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     assert isinstance(node, ast.Assign)
     value = evaluate(machine, node.value, frame)
+    if isinstance(value, Unknown) and value.why == "raises here":
+        return RAISE
     for target in node.targets:
         assign(machine, target, value, frame)
     return NEXT

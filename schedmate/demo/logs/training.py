@@ -13,6 +13,7 @@ from schedmate.demo.jobs import Hyper, Project
 
 #: Records in a log: real ones have more, and say no more.
 RECORDS = 90
+RECORDS_PER_EPOCH = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,15 @@ class Trail:
             logged.add(self.steps_done)
         return sorted(logged - {0})
 
-    def epoch_of(self, step: int) -> tuple[int, int, int]:
-        """(epoch from 0, batch within it from 1, batches per epoch)."""
-        per_epoch = self.steps_per_epoch or self.steps_planned
-        return (step - 1) // per_epoch, (step - 1) % per_epoch + 1, per_epoch
+    def batches(self, every: int, per_epoch: int) -> list[int]:
+        """Logged steps of a loop that counts batches within epochs: the same batches in each, a few and the last."""
+        epochs = max(1, self.steps_planned // per_epoch)
+        wanted = max(RECORDS_PER_EPOCH, RECORDS // epochs)
+        stride = every * max(1, math.ceil(per_epoch / every / wanted))
+        logged = [*list(range(stride, per_epoch, stride)), per_epoch]
+        started = -(-self.steps_done // per_epoch)
+        steps = (epoch * per_epoch + batch for epoch in range(started) for batch in logged)
+        return [step for step in steps if step <= self.steps_done]
 
 
 def write(trail: Trail) -> str:
@@ -87,8 +93,10 @@ def _plain(t: Trail) -> Iterator[str]:
     yield f"{_clock(t.when(0))} INFO  dataset: {p.samples} train samples, batch_size={t.hyper.batch} per GPU\n"
     total = t.hyper.epochs or math.ceil(t.steps_planned / (t.steps_per_epoch or t.steps_planned))
     before = 0
-    for step in t.steps(20 if p.style.name == "yaml_config" else 50):
-        epoch, batch, per_epoch = t.epoch_of(step)
+    per_epoch = t.steps_per_epoch or t.steps_planned
+    for step in t.batches(20 if p.style.name == "yaml_config" else 50, per_epoch):
+        epoch, batch = divmod(step - 1, per_epoch)
+        batch += 1
         if epoch > before and p.style.name == "raw_argparse":
             top1 = 76 * (1 - math.exp(-5 * step / t.steps_planned))
             yield f"{_clock(t.when(step))} INFO  val: epoch={epoch} top1={top1:.2f}\n"
@@ -133,7 +141,7 @@ def _lightning(t: Trail) -> Iterator[str]:
     yield f"  | Name  | Type | Params\n---\n0 | model | {p.model.title} | {size}\n---\n"
     per_epoch = t.steps_per_epoch if t.hyper.max_steps is None else t.hyper.max_steps
     per_epoch = per_epoch or t.steps_planned
-    for step in t.steps(20):
+    for step in t.batches(20, per_epoch):
         epoch, batch = divmod(step - 1, per_epoch)
         batch += 1
         ran, left = batch * t.pace_s, (per_epoch - batch) * t.pace_s
@@ -151,7 +159,7 @@ def _keras(t: Trail) -> Iterator[str]:
     epochs = t.hyper.epochs if t.hyper.max_steps is None else 1
     per_epoch = (t.steps_per_epoch if t.hyper.max_steps is None else t.hyper.max_steps) or t.steps_planned
     opened = 0
-    for step in t.steps(20):
+    for step in t.batches(20, per_epoch):
         epoch, batch = divmod(step - 1, per_epoch)
         batch += 1
         if epoch + 1 > opened:

@@ -4,7 +4,7 @@ A waiting job may start now when it fits and, for every reservation on that pool
 time or has a placement beside it: one that leaves every reserved GPU free at the shadow time. Against an expected
 start counts the job's own estimate, against a guaranteed one its hard limit. Jobs are taken in the order of the queue
 until none qualifies. Capacity only shrinks on the way, so this is the same as one walk through the queue; jobs
-of equal demand share the verdict "does it fit".
+of one size share the verdict "does it fit".
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import Demand
@@ -25,6 +26,9 @@ from schedmate.scheduler.types import Reservation
 IN_TIME = "backfilled: it ends before the reserved start"
 BESIDE = "backfilled: it takes nothing that the reservation needs"
 NOTHING_RESERVED = "passed a blocked job that is not due yet, or does not want that pool"
+
+#: Which field of `Assumed` counts against an expected and against a guaranteed start.
+_BOUND = {False: Assumed._fields.index("within_s"), True: Assumed._fields.index("limit_s")}
 
 #: An entry of the queue, the pool, the GPUs, and the reservations (one bit each) beside which it runs on.
 Found = tuple[Entry, int, Shares, int]
@@ -73,14 +77,11 @@ class _Verdicts:
 
     __slots__ = ("_by_set", "_demand", "_pool", "_state", "_views")
 
-    def __init__(self, state: State, pool: int, demand: Demand, views: dict[tuple[int, int], RestrictedView]) -> None:
+    def __init__(
+        self, state: State, pool: int, demand: Demand, unreserved: Shares, views: dict[tuple[int, int], RestrictedView]
+    ) -> None:
         self._state, self._pool, self._demand, self._views = state, pool, demand, views
-        self._by_set: dict[int, Shares | None] = {0: state.place(state.cluster.pools[pool], demand)}
-
-    @property
-    def fits(self) -> bool:
-        """Whether the demand fits at all, reservations aside."""
-        return self._by_set[0] is not None
+        self._by_set: dict[int, Shares | None] = {0: unreserved}
 
     def __call__(self, late: int) -> Shares | None:
         if late not in self._by_set:
@@ -103,8 +104,7 @@ def _late(reservations: tuple[Reservation, ...], assumed: Assumed, now: float) -
     """One bit for each reservation that the job would run beyond."""
     late, bit = 0, 1
     for reservation in reservations:
-        bound_s = assumed.limit_s if reservation.guaranteed else assumed.within_s
-        if now + bound_s > reservation.start_s:
+        if now + assumed[_BOUND[reservation.guaranteed]] > reservation.start_s:
             late |= bit
         bit <<= 1
     return late
@@ -114,29 +114,37 @@ def _first(state: State, now: float) -> Found | None:
     """The first job in the queue's order that may start now."""
     best: Found | None = None
     views: dict[tuple[int, int], RestrictedView] = {}
+    pools, place = state.cluster.pools, state.place
     for lane in state.queue.lanes:
         for demand, sized in (lane.by_size or {}).items():
-            if sized.first() is None:
+            first = sized.first()
+            if first is None or (best is not None and best[0] < first):
                 continue
             for pool in lane.pools:
-                verdict = _Verdicts(state, pool, demand, views)
-                found = _in_class(state, now, sized, pool, verdict) if verdict.fits else None
-                if found is not None and (best is None or found[0] < best[0]):
-                    best = found
+                shares = place(pools[pool], demand)
+                if shares is not None:
+                    verdict = _Verdicts(state, pool, demand, shares, views)
+                    found = _in_class(state, now, sized, first, pool, verdict)
+                    if found is not None and (best is None or found[0] < best[0]):
+                        best = found
     return best
 
 
-def _in_class(state: State, now: float, sized: SizeClass, pool: int, verdict: _Verdicts) -> Found | None:
-    """The first job of one demand that may start now on the pool."""
-    first = sized.first()
-    found = _among(state, now, (first,) if first is not None else (), pool, verdict)
+def _in_class(state: State, now: float, sized: SizeClass, first: Entry, pool: int, verdict: _Verdicts) -> Found | None:
+    """The first job of one size that may start now on the pool."""
+    found = _among(state, now, (first,), pool, verdict)
     reservations = state.reservations.get(pool, ())
     if found is not None or not reservations or now + sized.shortest_s > max(r.start_s for r in reservations):
         return found
-    waiting = sized.alive()
-    found = _among(state, now, waiting, pool, verdict)
+    waiting, assumed = sized.alive(), state.table.assumed
+    if len(reservations) > 1:
+        found = _among(state, now, waiting, pool, verdict)
+    else:
+        # The first of the class is late and has no place beside: only one that ends in time can start.
+        shadow_s, field = reservations[0].start_s, _BOUND[reservations[0].guaranteed]
+        in_time = (entry for entry in waiting if now + assumed[entry[2]][field] <= shadow_s)
+        found = _among(state, now, islice(in_time, 1), pool, verdict)
     if found is None:
-        assumed = state.table.assumed
         sized.shortest_s = min((assumed[entry[2]].within_s for entry in waiting), default=math.inf)
     return found
 
@@ -145,10 +153,11 @@ def _one(state: State, now: float, entry: Entry) -> Found | None:
     """Whether this one job may start now."""
     lane, demand = state.table.lanes[entry[2]], state.table.demands[entry[2]]
     for pool in lane.pools if lane is not None else ():
-        verdict = _Verdicts(state, pool, demand, {})
-        found = _among(state, now, (entry,), pool, verdict) if verdict.fits else None
-        if found is not None:
-            return found
+        shares = state.place(state.cluster.pools[pool], demand)
+        if shares is not None:
+            found = _among(state, now, (entry,), pool, _Verdicts(state, pool, demand, shares, {}))
+            if found is not None:
+                return found
     return None
 
 

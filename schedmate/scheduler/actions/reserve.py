@@ -106,8 +106,8 @@ def _extend(state: State, ends: ExpectedEnds, tx: Transaction, now: float) -> No
         if starts_s[slot] < now:  # one that started just now with an estimate of 0 has not outlived anything yet
             outlived.append((end_s, slot))
     for end_s, slot in outlived:
-        total_s = max(end_s - starts_s[slot], SHORTEST_EXTENSION_S / 2)
+        total_s = end_s - starts_s[slot]
         while starts_s[slot] + total_s <= now:
-            total_s *= 2
+            total_s += max(total_s, SHORTEST_EXTENSION_S)
         tx.move_end(slot, starts_s[slot] + total_s)
         state.stale = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
@@ -55,3 +56,14 @@ def test_a_malformed_format_is_named(data: object, says: str) -> None:
     with pytest.raises(ValueError, match=r"bad\.yaml: .*") as error:
         parse_format(data, "bad.yaml")
     assert says in str(error.value)
+
+
+def test_the_example_of_the_manual_works() -> None:
+    import yaml
+
+    manual = (Path(__file__).parents[3] / "docs" / "adding-a-log-format.md").read_text("utf-8")
+    example = parse_format(yaml.safe_load(manual.split("```yaml\n")[1].split("```")[0]), "manual")
+    reading = read_line(example.samples[0].line, (example,))
+    assert reading is not None
+    assert {name: getattr(reading, name) for name in example.samples[0].reads} == dict(example.samples[0].reads)
+    assert all(read_line(text, (example,)) is None for text in example.not_progress)

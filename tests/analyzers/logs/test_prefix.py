@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (log lines are as long as they are)
 """Launcher, logger and collector prefixes, alone and nested."""
 
 from __future__ import annotations

@@ -64,11 +64,11 @@ class Job:
         pytest.param(lambda j: j.train(2), 600, None, id="compiling"),
         pytest.param(lambda j: j, 600, None, id="not-begun"),
         pytest.param(
-            lambda j: [j.train(50).say("evaluating ...").wait(300).say("eval accuracy 0.7") for _ in range(4)][0].train(3).wait(0),
+            lambda j: [[j.train(50).say("evaluating ...").wait(300).say("eval accuracy 0.7") for _ in range(4)], j.train(3)],
             15, None, id="evaluations-take-longer",
         ),
         pytest.param(
-            lambda j: [j.train(50).wait(300) for _ in range(4)][0].train(50), 200, None, id="pause-as-long-as-before"
+            lambda j: [[j.train(50).wait(300) for _ in range(4)], j.train(50)], 200, None, id="pause-as-long-as-before"
         ),
         pytest.param(lambda j: j.train(80, pace=30).say("saving checkpoint").wait(400), 0, None, id="checkpoint-pause"),
         pytest.param(
@@ -222,3 +222,56 @@ def test_no_progress_is_all_null(text: str, tmp_path: Path) -> None:
     (tmp_path / "x.log").write_text(text)
     found = read_progress(tmp_path / "x.log")
     assert (found.current_step, found.current_epoch, found.seconds_per_step, found.format) == (None, None, None, None)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "FloatingPointError: Loss became infinite or NaN at iteration=8025!",
+        "Loss is nan, stopping training",
+        "Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.",
+    ],
+)
+def test_a_message_that_the_loss_is_broken(message: str, tmp_path: Path) -> None:
+    job = Job().train(40)
+    job.lines.append(message)
+    found = job.read(tmp_path)
+    assert found.anomaly == "divergence"
+    assert found.evidence[0].text == message
+
+
+def test_step_and_loss_on_two_lines_of_which_one_names_the_rank(tmp_path: Path) -> None:
+    lines, time = ["total_num_steps=9000"], START
+    for step in range(10, 1001, 10):
+        time += timedelta(seconds=15)
+        lines.append(f"[{time:%Y-%m-%d %H:%M:%S},120] [INFO] [logging.py:96:log_dist] [Rank 0] step={step}, skipped=0")
+        lines.append(f"steps: {step} loss: {smooth_loss(step, random.Random(step)):.4f} iter time (s): 1.500")
+    (tmp_path / "x.log").write_text("\n".join(lines))
+    for after, want in ((10, None), (300, "stall")):
+        found = read_progress(tmp_path / "x.log", now=time + timedelta(seconds=after))
+        assert (found.anomaly, found.current_step, found.total_steps) == (want, 1000, 9000)
+        assert found.last_loss is not None
+
+
+def test_evidence_comes_from_the_lowest_of_equal_ranks(tmp_path: Path) -> None:
+    for rank in range(3):
+        lines = [f"14:{n // 6:02d}:{n % 6 * 10:02d} step={n} loss=2.{rank}" for n in range(60)]
+        (tmp_path / f"rank_{rank}.log").write_text("\n".join(lines))
+    found = read_progress(tmp_path)
+    assert found.evidence[-1].file == "rank_0.log"
+    assert found.seconds_per_step == pytest.approx(10)
+
+
+def test_a_scheduler_step_is_no_training_step(tmp_path: Path) -> None:
+    text = "slurmstepd: error: *** STEP 55810.0 ON ridge-0 CANCELLED AT 2025-08-05T05:47:10 DUE TO NODE FAILURE ***\n"
+    (tmp_path / "slurm.out").write_text(text * 3)
+    assert read_progress(tmp_path / "slurm.out").current_step is None
+
+
+def test_a_torn_last_line_does_not_set_the_run_back(tmp_path: Path) -> None:
+    job = Job().train(150)
+    job.lines[-1] = job.lines[-1].split(" loss")[0][:-2]  # "step 1500" as far as "step 15"
+    (tmp_path / "x.log").write_text("\n".join(job.lines))
+    found = read_progress(tmp_path / "x.log")
+    assert found.current_step == 1490
+    assert found.total_steps == 20000

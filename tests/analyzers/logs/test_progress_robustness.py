@@ -21,7 +21,7 @@ BAR = "\rEpoch 3:  40%|████      | 40/100 [01:00<01:30,  1.50s/it, v_num
 PIECES = [
     "step 5 loss 2.1 lr 0.1\n",
     "2025-03-04 14:00:01 epoch 1/20 batch 50/400 loss=nan\n",
-    " [2024-02-01 10:00:00] iteration     1200/   90000 | elapsed time per iteration (ms): 820.4 | lm loss: 4.21E+00 |\n",
+    " [2024-02-01 10:00:00] iteration   1200/   90000 | elapsed time per iteration (ms): 820.4 | lm loss: 4.21E+00\n",
     BAR,
     "{'loss': 1.7, 'learning_rate': 4.2e-05, 'epoch': 0.48}\n",
     "wall_time,step,loss\n",

@@ -2,37 +2,44 @@
 
 `flat` is the textbook (Mu'alem and Feitelson, IEEE TPDS 2001) on one pool of GPUs by counts, planning anew every time.
 `on_nodes` is the same on nodes, by looking at every node; while the head waits its reservation stands.
-Both take exact runtimes of at least 1. Jobs are (submit, gpus, runtime); the result is a start time for each.
+`on_nodes` takes exact runtimes. Jobs are (submit, gpus, runtime), runtimes at least 1; the result is a start time for
+each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 Job = tuple[int, int, int]
+Timed = tuple[int, int, int, int]
 
 
-def _moments(jobs: list[Job], starts: dict[int, float], now: float) -> list[float]:
+def _moments(jobs: Sequence[Job | Timed], starts: dict[int, float], now: float) -> list[float]:
     submits = [job[0] for job in jobs]
     ends = [start + jobs[i][2] for i, start in starts.items()]
     return sorted(t for t in submits + ends if t > now)
 
 
-def _waiting(jobs: list[Job], starts: dict[int, float], now: float) -> list[int]:
+def _waiting(jobs: Sequence[Job | Timed], starts: dict[int, float], now: float) -> list[int]:
     return sorted((i for i, job in enumerate(jobs) if job[0] <= now and i not in starts), key=lambda i: (jobs[i][0], i))
 
 
-def flat(jobs: list[Job], gpus: int) -> list[float]:
+def flat(jobs: list[Timed], gpus: int) -> list[float]:
+    """With estimates, none shorter than its runtime: (submit, gpus, runtime, estimate)."""
     starts: dict[int, float] = {}
 
-    def free_at(moment: float) -> int:
-        return gpus - sum(jobs[i][1] for i, start in starts.items() if start + jobs[i][2] > moment)
+    def free_at(moment: float, now: float) -> int:
+        running = [i for i, start in starts.items() if start + jobs[i][2] > now]
+        return gpus - sum(jobs[i][1] for i in running if starts[i] + jobs[i][3] > moment)
 
     def may_start(i: int, now: float, head: int) -> bool:
-        if jobs[i][1] > free_at(now):
+        if jobs[i][1] > free_at(now, now):
             return False
         if i == head:
             return True
-        shadow = next(t for t in _moments(jobs, starts, now) if free_at(t) >= jobs[head][1])
-        return now + jobs[i][2] <= shadow or jobs[i][1] <= free_at(shadow) - jobs[head][1]
+        ends = sorted(start + jobs[k][3] for k, start in starts.items())
+        shadow = next(t for t in ends if t > now and free_at(t, now) >= jobs[head][1])
+        return now + jobs[i][3] <= shadow or jobs[i][1] <= free_at(shadow, now) - jobs[head][1]
 
     now = min(job[0] for job in jobs)
     while True:

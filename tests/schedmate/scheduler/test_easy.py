@@ -5,14 +5,14 @@ from __future__ import annotations
 import heapq
 import importlib.util
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedmate.scheduler import POLICIES, ClusterSpec, Job, Scheduler
+from schedmate.scheduler import POLICIES, ClusterSpec, Job, PoolSpec, Scheduler
 
 _spec = importlib.util.spec_from_file_location("easy_oracle", Path(__file__).with_name("easy_oracle.py"))
 assert _spec is not None
@@ -29,6 +29,7 @@ def run(
     policy: str = "easy",
     watch: Callable[[Scheduler, float], None] = lambda scheduler, now: None,
     limits: bool = False,
+    types: Sequence[str | None] = (),
 ) -> list[float]:
     """Start times, from a loop of its own: the simulator is not what is tested here."""
     scheduler = Scheduler(spec, POLICIES[policy])
@@ -42,7 +43,8 @@ def run(
         while arrivals and jobs[arrivals[0]][0] == now:
             i = arrivals.pop(0)
             submit, gpus, _, estimate = jobs[i]
-            job = Job(str(i), gpus, submit, float(estimate), float(estimate) if limits else None)
+            gpu_type = types[i] if types else None
+            job = Job(str(i), gpus, submit, float(estimate), float(estimate) if limits else None, gpu_type)
             number[scheduler.submit(job)] = i
         for slot in scheduler.cycle(now):
             i = number[slot]
@@ -62,10 +64,13 @@ def workloads(draw: st.DrawFn, largest: int, slack: int = 0) -> list[Timed]:
     ]
 
 
+@pytest.mark.parametrize("slack", [0, 6])
 @settings(max_examples=400, deadline=None)
-@given(workloads(largest=6))
-def test_same_as_the_textbook_on_one_pool_of_gpus(jobs: list[Timed]) -> None:
-    assert run(jobs, ClusterSpec.uniform(1, 6)) == easy_oracle.flat([job[:3] for job in jobs], 6)
+@given(data=st.data())
+def test_same_as_the_textbook_on_one_pool_of_gpus(slack: int, data: st.DataObject) -> None:
+    """With exact estimates, and with estimates that jobs end before."""
+    jobs = data.draw(workloads(largest=6, slack=slack))
+    assert run(jobs, ClusterSpec.uniform(1, 6)) == easy_oracle.flat(jobs, 6)
 
 
 @settings(max_examples=400, deadline=None)
@@ -104,6 +109,20 @@ def test_the_head_never_starts_later_than_reserved(slack: int, data: st.DataObje
 
 
 @settings(max_examples=300, deadline=None)
+@given(data=st.data(), slack=st.sampled_from([0, 6]), nodes=st.integers(1, 3), capacity=st.integers(1, 3))
+def test_no_head_on_any_of_two_pools_starts_later_than_reserved(
+    data: st.DataObject, slack: int, nodes: int, capacity: int
+) -> None:
+    jobs = data.draw(workloads(largest=nodes * capacity, slack=slack))
+    types = [data.draw(st.sampled_from(["a", "b", None])) for _ in jobs]
+    promises = Promises(guaranteed=False)
+    spec = ClusterSpec((PoolSpec("a", nodes, capacity), PoolSpec("b", nodes, capacity)))
+    starts = run(jobs, spec, watch=promises, types=types)
+    for job_id, promised_s in promises.first.items():
+        assert starts[int(job_id)] <= promised_s
+
+
+@settings(max_examples=300, deadline=None)
 @given(data=st.data(), nodes=st.integers(1, 4), capacity=st.integers(1, 4))
 def test_everything_starts_even_when_estimates_are_far_too_short(
     data: st.DataObject, nodes: int, capacity: int
@@ -128,15 +147,26 @@ def test_enough_gpus_at_the_shadow_time_are_not_enough_when_no_node_is_whole() -
     """Counting GPUs, the last job would do no harm; on nodes it would break the only node that becomes free."""
     jobs = [(0, 2, 50, 50), (0, 2, 10, 10), (0, 2, 50, 50), (1, 4, 5, 5), (2, 1, 40, 40), (2, 2, 40, 40)]
     starts = run(jobs, ClusterSpec.uniform(2, 4))
-    by_counting = easy_oracle.flat([job[:3] for job in jobs], 8)
+    by_counting = easy_oracle.flat(jobs, 8)
     assert by_counting[3] == 10
     assert starts[3] >= 50, "two nodes of 4 with 2 GPUs held on each until 50"
 
 
 def test_a_plan_is_made_anew_when_a_job_outlives_its_estimate() -> None:
-    # The first job says 10 and runs 100: at 10 its end is expected at 20, so at 10 a job of 9 may pass.
-    jobs = [(0, 6, 100, 10), (1, 8, 5, 5), (2, 2, 9, 9), (2, 2, 9, 9)]
-    assert run(jobs, ClusterSpec.uniform(1, 8)) == [0, 100, 10, 19]
+    """The first job says 100 and runs 1000: at 100 its end is expected at 200, at 200 at 400, at 400 at 800."""
+    blocked = [(0, 6, 1000, 100), (1, 8, 5, 5)]
+    spec = ClusterSpec.uniform(1, 8)
+    for length, start in ((99, 1), (100, 100), (101, 200), (200, 200), (201, 400), (400, 400), (401, 800)):
+        assert run([*blocked, (1, 2, length, length)], spec)[2] == start, length
+    # At 800 the end is expected at 1600; whatever would run beyond that comes after the head.
+    assert run([*blocked, (1, 2, 801, 801)], spec) == [0, 1000, 1005]
+
+
+def test_a_far_too_short_estimate_is_extended_by_a_minute_at_least() -> None:
+    blocked = [(0, 6, 500, 1), (1, 8, 5, 5)]
+    spec = ClusterSpec.uniform(1, 8)
+    for length, start in ((60, 1), (61, 61), (62, 122)):
+        assert run([*blocked, (1, 2, length, length)], spec)[2] == start, length
 
 
 @settings(max_examples=300, deadline=None)

@@ -113,3 +113,19 @@ def test_others_pass_a_blocked_job_until_it_is_due_and_then_no_more() -> None:
     assert scheduler.cycle(LONGEST_GRACE_S + 1) == []
     assert scheduler.decision(wide, LONGEST_GRACE_S + 1).expected_start_s == 1e6
     assert "would delay the reserved start of job wide" in scheduler.decision(late, LONGEST_GRACE_S + 1).reason
+
+
+def test_a_job_that_has_its_reservation_is_not_overtaken_by_one_that_was_due_earlier() -> None:
+    """As when a job of long ago is queued again."""
+    scheduler = Scheduler(ClusterSpec.uniform(1, 8), POLICIES["kant"])
+    day_s = 86400.0
+    running = scheduler.submit(Job("running", 6, -day_s, limit_s=100.0))
+    assert scheduler.cycle(0.0) == [running]
+    head = scheduler.submit(Job("head", 8, -day_s, limit_s=10.0))
+    assert scheduler.cycle(0.0) == []
+    older = scheduler.submit(Job("older", 8, -9 * day_s, limit_s=500.0))
+    assert scheduler.cycle(1.0) == []
+    scheduler.end(running, 100.0)
+    assert scheduler.cycle(100.0) == [head]
+    scheduler.end(head, 110.0)
+    assert scheduler.cycle(110.0) == [older]

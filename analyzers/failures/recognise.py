@@ -1,0 +1,179 @@
+"""From one line to an event: what it means, who wrote it, and which process, GPU, pod and node it names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from analyzers.failures.events import Event, Writer
+from analyzers.failures.matcher import LINE_CHARS
+from analyzers.failures.signatures import Signature, xid_signature
+from analyzers.failures.tracebacks import FRAME, LIBRARY, Raised
+from analyzers.logs.companions import LogFile
+from analyzers.logs.prefix import Prefix, strip_prefix
+from analyzers.types import LogEvidence
+
+TIME_WITHIN_LINES = 40
+CRASH_STACK_LINES = 12
+#: NVLink Xids that say on the line whether they were fatal.
+NVLINK5_XIDS = range(144, 151)
+
+POD_NAME = re.compile(r"-(?:master|worker|launcher|chief|head)-\d+$")
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d|\b1\d{9}\b")
+_XID = re.compile(r"Xid \(PCI:(?P<pci>[0-9a-fA-F:.]+)\): (?P<number>\d{1,3})\b(?P<rest>.*)")
+_KERNEL_FORM = re.compile(
+    r"\bkernel: |^\s{0,4}\[ {0,6}\d{1,9}\.\d{3,6}\]|^NVRM: |^(?:Memory cgroup out|Out) of memory: Kill|^kern  :"
+)
+_SCHEDULER_FORM = re.compile(
+    r"^(?:slurmstepd|srun|sbatch|salloc|scancel|scontrol|slurm\w*|PBS|prolog|epilog|mpirun|\[?prolog)\b|slurmctld|slurmd\b"
+)
+_KUBERNETES_FORM = re.compile(r"^(?:event|kubelet|Warning|Normal|\d+[smhd]\d*[smhd]?)\b|\bpod/|\bReason:|node/")
+_SRUN_TASK = re.compile(r"srun: error: (?P<node>[A-Za-z][\w.-]*): tasks? (?P<rank>\d{1,6}): ")
+_NODE_WORD = re.compile(r"\bnode[=/](?P<node>[A-Za-z][\w.-]*)|\bon node (?P<node2>[A-Za-z][\w.-]*)")
+_POD_WORD = re.compile(r"\bpod/(?P<pod>[a-z0-9][a-z0-9.-]*[a-z0-9])")
+_PID_WORD = re.compile(r"\bpid(?:=|: )(\d+)")
+_HOST_LABEL = re.compile(r"\[(?P<node>[a-z][a-z0-9.]*-[a-z0-9.-]*\d)\]\s(?:task=(?P<rank>\d{1,6})\s)?")
+_DEVICE_PREFIX = re.compile(r"[A-Za-z][\w.-]*:\d+:\d+ \[(\d{1,3})\]")
+_MILD = re.compile(r"\b(?:WARNING|INFO|DEBUG|UserWarning|RuntimeWarning|warning)\b[:\s\]]")
+_UNKNOWN_EXCEPTION = Signature(
+    id="python-unknown-exception",
+    pattern=r"\A\Z",
+    role="root",
+    category="user-code",
+    subcategory="python-exception",
+    action="fix_code",
+    retryable=False,
+    says="The code raised an exception that it did not handle",
+    clue="the innermost line of its own code in the traceback",
+    priority=14,
+    weight=0.85,
+    family="python",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The lines of the block that a line stands in, and its index there."""
+
+    lines: list[str]
+    index: int
+
+
+def recognise(
+    file: LogFile,
+    signatures: tuple[Signature, ...],
+    here: LogEvidence,
+    prefix: Prefix,
+    rank: int | None,
+    matched: list[int],
+    raised: Raised | None,
+    around: Around,
+) -> Event | None:
+    """The event that a line is, or None. ``matched`` are indexes of the signatures (or, beyond them, of an Xid) that
+    fit it, ``raised`` the exception when it ends a traceback."""
+    signature = _best(signatures, here.text, matched)
+    if raised is not None and (signature is None or signature.priority < _UNKNOWN_EXCEPTION.priority):
+        signature = _UNKNOWN_EXCEPTION
+    if signature is None:
+        return None
+    event = Event(here.file, here.line, here.text, signature, _writer(file, here.text, prefix), rank)
+    event.time, event.time_exact = prefix.time or _time_above(around), prefix.time is not None
+    event.node = prefix.node or (file.node if file.kind == "kernel" else None)
+    if label := _HOST_LABEL.match(here.text):
+        event.node = event.node or label["node"]
+        event.rank = rank if rank is not None or not label["rank"] else int(label["rank"])
+    event.host_explicit = event.node is not None
+    _details(event, prefix)
+    if raised is not None:
+        event.fatal, event.user_frame = True, raised.user_frame
+    elif event.writer == "job" and _MILD.search(here.text[:200]):
+        event.mild = not event.signature.category.startswith("infrastructure")
+    if "Fatal Python error" in here.text:
+        event.fatal, event.user_frame = True, _crashed_in(here, prefix, around)
+    _check_origin(event)
+    return event
+
+
+def _time_above(around: Around) -> datetime | None:
+    """The time of the nearest line above that has one; tracebacks carry none themselves."""
+    for line in around.lines[max(0, around.index - TIME_WITHIN_LINES) : around.index][::-1]:
+        if _CLOCK.search(line[:200]) and (moment := strip_prefix(line[:LINE_CHARS]).time) is not None:
+            return moment
+    return None
+
+
+def _crashed_in(here: LogEvidence, prefix: Prefix, around: Around) -> LogEvidence | None:
+    """The innermost frame that the fault handler prints below a crash, when it is in the job's own code."""
+    for offset in range(1, CRASH_STACK_LINES):
+        if around.index + offset >= len(around.lines):
+            break
+        text = around.lines[around.index + offset][:LINE_CHARS].rstrip()
+        below = strip_prefix(text)
+        if below.rank == prefix.rank and (frame := FRAME.match(below.rest.strip())):
+            own = not LIBRARY.search(frame["path"])
+            return LogEvidence(here.file, here.line + offset, text) if own else None
+    return None
+
+
+def _best(signatures: tuple[Signature, ...], text: str, matched: list[int]) -> Signature | None:
+    found = [signatures[hit] for hit in matched if hit < len(signatures)]
+    if len(found) < len(matched) and (xid := _XID.search(text)):
+        signature = xid_signature(int(xid["number"]))
+        if int(xid["number"]) in NVLINK5_XIDS and "Nonfatal" in xid["rest"]:
+            signature = replace(signature, role="informational", weight=0.0, priority=45)
+        found.append(signature)
+    return max(found, key=lambda s: s.priority, default=None)
+
+
+def _details(event: Event, prefix: Prefix) -> None:
+    """Process, GPU, pod, task and node that the line itself names."""
+    text = event.text
+    named = event.signature.regex.search(text[:LINE_CHARS])
+    groups = {k: v for k, v in (named.groupdict() if named else {}).items() if v}
+    node = next((groups[k] for k in ("node", "node2", "node3", "node4") if k in groups), None)
+    if srun := _SRUN_TASK.search(text):
+        node, event.rank = srun["node"], int(srun["rank"])
+    if node is None and event.writer != "job" and (word := _NODE_WORD.search(text)):
+        node = word["node"] or word["node2"]
+    if node is not None:
+        event.node, event.host_explicit = node, True
+    if "rank" in groups:
+        event.rank = int(groups["rank"])
+    elif "task" in groups and event.rank is None:
+        event.rank = int(groups["task"])
+    pid = groups.get("pid") or groups.get("pid2") or next(iter(_PID_WORD.findall(text)), None)
+    event.pid = int(pid) if pid and len(pid) < 10 else None
+    event.peer = groups.get("peer")
+    if xid := _XID.search(text):
+        event.pci = xid["pci"]
+    if pod := _POD_WORD.search(text):
+        event.pod = pod["pod"]
+    elif prefix.node and POD_NAME.search(prefix.node):
+        event.pod = prefix.node
+    if device := _DEVICE_PREFIX.search(text):
+        event.device = int(device[1])
+
+
+def _writer(file: LogFile, text: str, prefix: Prefix) -> Writer:
+    if file.kind in ("kernel", "scheduler", "kubernetes"):
+        return "platform"
+    if prefix.rank is not None:
+        return "job"
+    if _SCHEDULER_FORM.search(text[:200]):
+        return "platform-form"
+    if file.kind == "rank":
+        return "job"
+    return "platform-form" if _KERNEL_FORM.search(text[:200]) or _KUBERNETES_FORM.search(text) else "job"
+
+
+def _check_origin(event: Event) -> None:
+    """What only the platform can know does not count, or counts as hearsay, when the job itself printed it."""
+    origin = event.signature.origin
+    if origin == "any" or event.writer != "job":
+        return
+    event.node, event.host_explicit = None, False
+    if origin == "platform":
+        event.dismissed = "the job itself printed this; only the kernel's own log would prove it"
+    else:
+        event.hearsay = True

@@ -1,0 +1,58 @@
+"""The heavy work of one request, run in a worker process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from analyzers.types import Submission
+from prompts.errors import UserError
+from schedmate.config import Settings
+from schedmate.console import plain
+from schedmate.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is asked for: a diagnosis of ``path``, or a prediction or hints for ``submission``."""
+
+    kind: Literal["diagnose", "predict", "hints"]
+    path: Path | None = None
+    submission: Submission | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A `UserError` on its way back to the server process."""
+
+    what: str
+    hint: str
+
+
+def perform(task: Task, settings: Settings) -> Any:
+    """The result in the command line's JSON contract, or `Refused`."""
+    try:
+        return plain(_perform(task, settings))
+    except UserError as error:
+        return Refused(error.what, error.hint)
+
+
+def _perform(task: Task, settings: Settings) -> Any:
+    pipeline = _pipeline(settings.path("history.store"))
+    if task.kind == "diagnose":
+        assert task.path is not None
+        from schedmate.refine import refine_diagnosis
+
+        return refine_diagnosis(pipeline.diagnose(task.path), task.path, settings)
+    assert task.submission is not None
+    return (pipeline.predict if task.kind == "predict" else pipeline.hints)(task.submission)
+
+
+@lru_cache(maxsize=1)
+def _pipeline(history: Path) -> Pipeline:
+    """One for the life of the worker; its store notices when the file behind it has grown."""
+    from analyzers.history import FileHistoryStore
+
+    return Pipeline(FileHistoryStore(history))

@@ -1,0 +1,110 @@
+"""`schedmate progress` as a user runs it: exit codes, one JSON object, one line for an error."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from importlib.resources import files
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+Schedmate = Callable[..., "subprocess.CompletedProcess[str]"]
+SCHEMA = json.loads((files("schedmate") / "schemas" / "progress.schema.json").read_text())
+
+
+def write_log(path: Path, records: int = 60, loss: str = "2.0") -> Path:
+    lines = ["max_steps: 2000"]
+    for n in range(1, records + 1):
+        time = datetime(2025, 3, 4, 14) + timedelta(seconds=15 * n)
+        lines.append(f"{time:%Y-%m-%d %H:%M:%S} step {n * 10} loss={loss} [bold]not markup[/]")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def as_json(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
+    found = json.loads(done.stdout)
+    jsonschema.validate(found, SCHEMA)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_healthy_run(schedmate: Schedmate, tmp_path: Path) -> None:
+    done = schedmate("progress", write_log(tmp_path / "train.log"), "--now", "2025-03-04T14:15:10", "--json")
+    assert done.returncode == 0, done.stderr
+    found = as_json(done)
+    assert found["current_step"] == 600
+    assert found["total_steps"] == 2000
+    assert found["seconds_per_step"] == pytest.approx(1.5)
+    assert found["eta_seconds"] == pytest.approx(2100)
+    assert found["anomaly"] is None
+    assert found["evidence"] == [
+        {"file": "train.log", "line": 61, "text": "2025-03-04 14:15:00 step 600 loss=2.0 [bold]not markup[/]"}
+    ]
+
+
+@pytest.mark.parametrize("now", ["2025-03-04T18:00:00", "2025-03-04T18:00:00Z", "1741111200"])
+def test_a_stalled_run_exits_with_1(now: str, schedmate: Schedmate, tmp_path: Path) -> None:
+    done = schedmate("progress", write_log(tmp_path / "train.log"), "--now", now, "--json")
+    assert done.returncode == 1
+    found = as_json(done)
+    assert (found["anomaly"], found["eta_seconds"]) == ("stall", None)
+
+
+def test_nan_is_a_string_in_json(schedmate: Schedmate, tmp_path: Path) -> None:
+    done = schedmate("progress", write_log(tmp_path / "train.log", loss="nan"), "--json")
+    assert done.returncode == 1
+    assert as_json(done)["last_loss"] == "nan"
+
+
+def test_words_for_people(schedmate: Schedmate, tmp_path: Path) -> None:
+    done = schedmate("progress", write_log(tmp_path / "train.log"))
+    assert done.returncode == 0
+    assert "600 of 2000" in done.stdout
+    assert "0:35:00" in done.stdout
+    assert "[bold]not markup[/]" in done.stdout
+
+
+def test_a_log_without_progress_says_so(schedmate: Schedmate, tmp_path: Path) -> None:
+    (tmp_path / "x.log").write_text("hello\n")
+    done = schedmate("progress", tmp_path / "x.log", "--json")
+    assert done.returncode == 0
+    found = as_json(done)
+    assert {name: value for name, value in found.items() if value} == {}
+    assert "No progress found" in schedmate("progress", tmp_path / "x.log").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nothing.log"], "no such file"),
+        (["empty.log"], "nothing to read"),
+        (["binary.log"], "is binary"),
+        (["folder"], "nothing to read"),
+        (["train.log", "--now", "yesterday"], "--now yesterday: not a time"),
+    ],
+)
+def test_unreadable_is_one_line_and_2(words: list[str], says: str, schedmate: Schedmate, tmp_path: Path) -> None:
+    write_log(tmp_path / "train.log")
+    (tmp_path / "empty.log").touch()
+    (tmp_path / "binary.log").write_bytes(bytes(range(256)) * 8)
+    (tmp_path / "folder").mkdir()
+    done = schedmate("progress", *words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert says in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_bad_file_among_good_ones_is_a_warning(schedmate: Schedmate, tmp_path: Path) -> None:
+    (tmp_path / "job").mkdir()
+    write_log(tmp_path / "job" / "rank_0.log")
+    (tmp_path / "job" / "rank_1.log").write_bytes(bytes(range(256)) * 8)
+    done = schedmate("progress", tmp_path / "job", "--json")
+    assert done.returncode == 0
+    warnings = as_json(done)["warnings"]
+    assert isinstance(warnings, list)
+    assert len(warnings) == 1

@@ -1,0 +1,70 @@
+"""What holds for every command alike."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = (
+    *("demo", "simulate", "analyze", "predict", "diagnose", "progress", "batch", "serve", "history", "config"),
+    "version",
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_useful(schedmate, command: str) -> None:
+    words = {"batch": ["batch", "diagnose"], "history": ["history", "import"], "config": ["config", "show"]}
+    done = schedmate(*words.get(command, [command]), "--help")
+    assert done.returncode == 0
+    assert f"schedmate {command}" in done.stdout.replace("\n", " ")
+    assert "Example:" in done.stdout
+    assert "--json" in done.stdout
+
+
+def test_usage_errors_are_one_line(schedmate) -> None:
+    for words in (["nonsense"], ["simulate"], ["diagnose", "x", "--nope"], ["simulate", "x", "--nodes", "many"]):
+        done = schedmate(*words)
+        assert done.returncode == 2
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+        assert "--help" in done.stderr
+
+
+def test_debug_shows_the_traceback(schedmate) -> None:
+    assert "Traceback" in schedmate("diagnose", "/nonexistent", "--debug").stderr
+    assert "Traceback" not in schedmate("diagnose", "/nonexistent").stderr
+
+
+def test_version_is_the_installed_one(schedmate) -> None:
+    from importlib.metadata import version
+
+    assert json.loads(schedmate("version", "--json").stdout) == {"version": version("schedmate")}
+
+
+def test_a_closed_pipe_is_no_error(schedmate) -> None:
+    launcher = Path(sys.executable).parent / "schedmate"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {launcher} config show | head -1"], capture_output=True, text=True
+    )
+    assert "Traceback" not in done.stderr and "Error" not in done.stderr
+
+
+def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
+    """The command line itself loads none of the large libraries; each command imports what it uses."""
+    code = "import sys, schedmate.cli; print([m for m in sys.argv[1:] if m in sys.modules])"
+    heavy = ["numpy", "pandas", "sklearn", "fastapi", "langchain", "openai", "matplotlib", "sqlalchemy", "hyperscan"]
+    done = subprocess.run([sys.executable, "-I", "-c", code, *heavy], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("schema", sorted((ROOT / "schedmate" / "schemas").glob("*.json")), ids=lambda path: path.name)
+def test_every_schema_is_valid(schema: Path) -> None:
+    import jsonschema
+
+    content = json.loads(schema.read_text(encoding="utf-8"))
+    assert content["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft202012Validator.check_schema(content)
