@@ -26,7 +26,7 @@ class Cluster:
         cluster = cls(spec)
         for pool, shares in running:
             cluster.pools[pool].take(shares)
-            cluster.allocated_gpus += sum(gpus for _, gpus in shares)
+            cluster.allocated_gpus += sum(share[1] for share in shares)
         return cluster
 
     def fragmented_nodes(self) -> int:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schedmate.scheduler.cluster_types import Shares
+from schedmate.scheduler.cluster_types import Shares, Spare
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +57,19 @@ class Placement:
     @property
     def nodes(self) -> tuple[int, ...]:
         """The nodes used, in the order they were chosen."""
-        return tuple(node for node, _ in self.shares)
+        return tuple(dict.fromkeys(share[0] for share in self.shares))
 
     @property
     def gpus(self) -> int:
         """GPUs used over all nodes."""
-        return sum(gpus for _, gpus in self.shares)
+        return sum(share[1] for share in self.shares)
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """A start planned for the blocked job in ``slot``: when (the shadow time) and on which GPUs of pool ``pool``.
 
-    ``spare`` gives, for each reserved node, the GPUs that the plan leaves unused there at the shadow time.
+    ``spare`` gives, for each reserved node, what the plan leaves unused there at the shadow time.
     ``guaranteed``: the plan rests on hard limits alone, and only jobs whose hard limit keeps it may pass. Otherwise the
     start is *expected* and moves when a job outlives what was assumed of it.
     """
@@ -79,7 +78,7 @@ class Reservation:
     pool: int
     start_s: float
     shares: Shares
-    spare: Mapping[int, int]
+    spare: Spare
     guaranteed: bool
 
 

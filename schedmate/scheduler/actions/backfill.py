@@ -59,17 +59,12 @@ def _start(state: State, tx: Transaction, now: float, found: Found | None) -> bo
     reason = BESIDE if beside else IN_TIME if reservations else NOTHING_RESERVED
     tx.start(entry[2], pool, shares, now, reason)
     if beside:
-        kept = tuple(_less(r, shares) if beside >> i & 1 else r for i, r in enumerate(reservations))
+        less = state.cluster.pools[pool].less
+        kept = tuple(
+            replace(r, spare=less(r.spare, shares)) if beside >> i & 1 else r for i, r in enumerate(reservations)
+        )
         state.reservations = {**state.reservations, pool: kept}
     return True
-
-
-def _less(reservation: Reservation, shares: Shares) -> Reservation:
-    """The reservation with what a job beside it takes on reserved nodes no longer to spare."""
-    used = {node: gpus for node, gpus in shares if node in reservation.spare}
-    if not used:
-        return reservation
-    return replace(reservation, spare={n: spare - used.get(n, 0) for n, spare in reservation.spare.items()})
 
 
 class _Verdicts:
@@ -91,12 +86,9 @@ class _Verdicts:
     def _view(self, late: int) -> RestrictedView:
         key = (self._pool, late)
         if key not in self._views:
-            caps: dict[int, int] = {}
-            for i, reservation in enumerate(self._state.reservations[self._pool]):
-                if late >> i & 1:
-                    for node, spare in reservation.spare.items():
-                        caps[node] = min(caps.get(node, spare), spare)
-            self._views[key] = RestrictedView(self._state.cluster.pools[self._pool], caps)
+            plans = enumerate(self._state.reservations[self._pool])
+            spares = [reservation.spare for i, reservation in plans if late >> i & 1]
+            self._views[key] = self._state.cluster.pools[self._pool].restricted(spares)
         return self._views[key]
 
 

@@ -61,8 +61,7 @@ def earliest_start(
     while True:
         shares = state.place(ahead, demand) if ahead.free_gpus >= demand.gpus else None
         if shares is not None:
-            spare = {node: ahead.free[node] - taken for node, taken in shares}
-            return Reservation(slot, pool, at_s, shares, spare, guaranteed)
+            return Reservation(slot, pool, at_s, shares, ahead.spare_beside(shares), guaranteed)
         if i == len(order) or order[i][0] == math.inf:
             return None
         end_s = order[i][0]
