@@ -32,7 +32,11 @@ _POOL_KEYS = ("name", "nodes", "gpus_per_node")
 
 def read_cluster(path: Path) -> ClusterSpec:
     """The cluster described by a YAML file. Raises `UserError` naming the file and the place."""
-    tree = _load(path)
+    return cluster_from(_load(path), path)
+
+
+def cluster_from(tree: Any, path: Path) -> ClusterSpec:
+    """The cluster described by what was read from ``path``, which errors name."""
     if not isinstance(tree, dict) or "pools" not in tree:
         raise UserError(f"{path}: no `pools`", _EXAMPLE)
     if unknown := sorted(str(key) for key in tree if key != "pools"):
