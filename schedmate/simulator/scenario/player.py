@@ -112,7 +112,20 @@ class Player:
         del self._names[track.slot]
         track.slot, track.end_s, track.run = -1, now, track.run + 1
 
+    def _restart(self) -> None:
+        """A new scheduler, told what runs and what waits, as after a crash."""
+        old, scenario = self.scheduler, self.scenario
+        new = self.scheduler = setup.scheduler(scenario.cluster, scenario.policy, scenario.tenants)
+        slots = sorted(self._names, key=lambda slot: setup.queue_place(old, slot))
+        names, self._names = self._names, {}
+        for slot in slots:
+            track = self.tracks[names[slot]]
+            track.slot = setup.carry_over(old, slot, new)
+            self._names[track.slot] = names[slot]
+
     def _happen(self, step: Step, now: float) -> None:
+        if step.restart:
+            self._restart()
         for name in step.ends:
             if name not in self.tracks:
                 raise UserError(f"{self.scenario.name}, at {now:g} s: there is no job {name}", "")

@@ -20,7 +20,7 @@ from schedmate.simulator.scenario.types import Change, Expectation, Outcome, Pla
 
 MAX_FILE_BYTES = 1 << 20
 _TOP = ("about", "needs", "vary", "cluster", "tenants", "policy", "running", "queue", "expect", "events", "finally")
-_STEP = ("at", "end", "submit", "expect", *setup.CHANGES)
+_STEP = ("at", "restart", "end", "submit", "expect", *setup.CHANGES)
 _EXPECT = tuple(Expectation.__dataclass_fields__)
 _OUTCOME = tuple(Outcome.__dataclass_fields__)
 
@@ -107,6 +107,7 @@ def _step(where: str, value: Any) -> Step:
         tuple(f.text(f"{where}: end", each) for each in f.sequence(where, given.get("end"))),
         tuple(changes),
         jobs(f"{where}: submit", given.get("submit")),
+        f.yes_no(f"{where}: restart", given.get("restart", False)),
         _expectation(f"{where}: expect", given["expect"]) if "expect" in given else None,
     )
 

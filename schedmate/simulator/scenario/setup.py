@@ -100,6 +100,27 @@ def seat(core: Scheduler, slot: int, each: ScenarioJob) -> None:
     raise UserError(f"job {each.name} does not fit where it is said to run", "correct `place` or the sizes")
 
 
+def queue_place(core: Scheduler, slot: int) -> tuple[bool, tuple[float, ...]]:
+    """Running jobs first, by slot, then the waiting ones in the order of the queue."""
+    table = core.state.table
+    entry = table.live[slot]
+    return (False, (slot,)) if entry is None else (True, entry)
+
+
+def carry_over(old: Scheduler, slot: int, new: Scheduler) -> int:
+    """Tell a new scheduler about a job of the old one, running where it runs; returns its slot there."""
+    table = old.state.table
+    moved, shares = table.jobs[slot], table.shares[slot]
+    if moved is None:
+        raise ValueError(f"slot {slot} holds no job")
+    copy = new.submit(moved)
+    if shares is not None:
+        new.transaction.begin()
+        new.transaction.start(copy, table.pools[slot], shares, table.starts_s[slot], table.reasons[slot])
+        new.transaction.commit()
+    return copy
+
+
 def cycle(core: Scheduler, now: float) -> tuple[list[int], list[int]]:
     """One cycle: the slots started, and the slots evicted."""
     return core.cycle(now), []

@@ -80,12 +80,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """At ``at_s``: jobs end, things change, jobs are submitted; then one cycle; then the expectation."""
+    """At ``at_s``: the scheduler is restarted if so wished, jobs end, things change, jobs are submitted; then one cycle
+    and the expectation."""
 
     at_s: float
     ends: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
     submits: tuple[ScenarioJob, ...] = ()
+    restart: bool = False
     expect: Expectation | None = None
 
 
