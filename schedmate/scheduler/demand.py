@@ -39,6 +39,8 @@ class Role:
             raise ValueError(f"role {self.name!r} has {self.replicas} replicas, at least {self.least_replicas}")
         if (self.gpus > 0) + (self.milli_gpu > 0) + (self.profile is not None) > 1:
             raise ValueError(f"role {self.name!r} asks for whole GPUs and a part of one; split it into two roles")
+        if self.nics and not self.gpus:
+            raise ValueError(f"role {self.name!r} asks for NICs but for no whole GPU")
         if self.milli_gpu >= WHOLE_MILLI:
             raise ValueError(f"role {self.name!r} asks for {self.milli_gpu} milli of one GPU; ask for whole GPUs")
 
@@ -134,6 +136,8 @@ class Demand:
         """
         if bool(roles) == (gpus > 0):
             raise ValueError("a demand asks either for roles or for at least one GPU")
+        if roles and not any(role.least_replicas for role in roles):
+            raise ValueError("a gang may not start with no replica at all")
         if level is not None and level not in LEVELS:
             raise ValueError(f"no topology level {level!r}; there are {', '.join(LEVELS)}")
         if spread and zone is None:

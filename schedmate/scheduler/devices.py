@@ -43,10 +43,10 @@ def _choose(levels: tuple[tuple[int, ...], ...], free: int, gpus: int) -> int:
     return chosen
 
 
-def island_with(shape: NodeShape, free: int, gpus: int) -> int:
-    """The free devices of the tightest single island that has ``gpus`` of them, 0 if none."""
+def islands_with(shape: NodeShape, free: int, gpus: int) -> list[int]:
+    """The free devices of each island that has ``gpus`` of them, the tightest first."""
     holding = [island & free for island in runs(shape.gpus, shape.islands) if (island & free).bit_count() >= gpus]
-    return min(holding, key=int.bit_count, default=0)
+    return sorted(holding, key=int.bit_count)
 
 
 def near_nics(shape: NodeShape, devices: int) -> int:

@@ -13,7 +13,7 @@ from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.pending import Entry, Lane, PendingQueue
-from schedmate.scheduler.placement import PlacementRule, pack
+from schedmate.scheduler.placement import PlacementRule, place
 from schedmate.scheduler.policies import Assumed, Policy
 from schedmate.scheduler.types import Job, Reservation
 
@@ -84,7 +84,7 @@ class State:
     queue: PendingQueue
     ends: ExpectedEnds | None
     limits: ExpectedEnds | None
-    place: PlacementRule = pack
+    place: PlacementRule = place
     reservations: dict[int, tuple[Reservation, ...]] = field(default_factory=dict)
     reserved_for: list[int] = field(default_factory=list)
     blocked: list[int] = field(default_factory=list)
@@ -99,4 +99,4 @@ class State:
         if lane is None:
             raise ValueError(f"slot {slot} has no lane")
         table.entries[slot] = table.live[slot] = entry
-        self.queue.add(lane, entry, table.demands[slot], table.assumed[slot].within_s)
+        self.queue.add(lane, entry, table.demands[slot], table.assumed[slot])

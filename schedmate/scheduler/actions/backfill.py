@@ -9,15 +9,13 @@ of one size share the verdict "does it fit".
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import islice
 
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import Demand
-from schedmate.scheduler.free_index import RestrictedView
 from schedmate.scheduler.pending import Entry, SizeClass
+from schedmate.scheduler.placement import View
 from schedmate.scheduler.policies import Assumed
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction
@@ -73,7 +71,7 @@ class _Verdicts:
     __slots__ = ("_by_set", "_demand", "_pool", "_state", "_views")
 
     def __init__(
-        self, state: State, pool: int, demand: Demand, unreserved: Shares, views: dict[tuple[int, int], RestrictedView]
+        self, state: State, pool: int, demand: Demand, unreserved: Shares, views: dict[tuple[int, int], View]
     ) -> None:
         self._state, self._pool, self._demand, self._views = state, pool, demand, views
         self._by_set: dict[int, Shares | None] = {0: unreserved}
@@ -83,7 +81,7 @@ class _Verdicts:
             self._by_set[late] = self._state.place(self._view(late), self._demand)
         return self._by_set[late]
 
-    def _view(self, late: int) -> RestrictedView:
+    def _view(self, late: int) -> View:
         key = (self._pool, late)
         if key not in self._views:
             plans = enumerate(self._state.reservations[self._pool])
@@ -105,7 +103,7 @@ def _late(reservations: tuple[Reservation, ...], assumed: Assumed, now: float) -
 def _first(state: State, now: float) -> Found | None:
     """The first job in the queue's order that may start now."""
     best: Found | None = None
-    views: dict[tuple[int, int], RestrictedView] = {}
+    views: dict[tuple[int, int], View] = {}
     pools, place = state.cluster.pools, state.place
     for lane in state.queue.lanes:
         for demand, sized in (lane.by_size or {}).items():
@@ -128,17 +126,13 @@ def _in_class(state: State, now: float, sized: SizeClass, first: Entry, pool: in
     reservations = state.reservations.get(pool, ())
     if found is not None or not reservations or now + sized.shortest_s > max(r.start_s for r in reservations):
         return found
-    waiting, assumed = sized.alive(), state.table.assumed
-    if len(reservations) > 1:
-        found = _among(state, now, waiting, pool, verdict)
-    else:
-        # The first of the class is late and has no place beside: only one that ends in time can start.
-        shadow_s, field = reservations[0].start_s, _BOUND[reservations[0].guaranteed]
-        in_time = (entry for entry in waiting if now + assumed[entry[2]][field] <= shadow_s)
-        found = _among(state, now, islice(in_time, 1), pool, verdict)
-    if found is None:
-        sized.shortest_s = min((assumed[entry[2]].within_s for entry in waiting), default=math.inf)
-    return found
+    starts_s = [(_BOUND[r.guaranteed], r.start_s) for r in reservations]
+    picked = sized.first_admitted(state.table.assumed, starts_s, now, lambda late: verdict(late) is not None)
+    if picked is None:
+        return None
+    entry, late = picked
+    shares = verdict(late)
+    return None if shares is None else (entry, pool, shares, late)
 
 
 def _one(state: State, now: float, entry: Entry) -> Found | None:
