@@ -19,6 +19,11 @@ class Exits:
         self._ends_s: dict[int, list[float]] = {}
         self.exit_s: NDArray[np.float64] = np.full(nodes, -np.inf)
 
+    @property
+    def known(self) -> bool:
+        """Whether the expected end of anything is known."""
+        return bool(self._ends_s)
+
     def add(self, shares: Shares, end_s: float) -> None:
         """A job on ``shares`` is expected to end at ``end_s``."""
         for node in {share[0] for share in shares}:

@@ -53,7 +53,7 @@ class PoolIndex:
 
     By node: ``free`` and ``used`` masks of devices (free: healthy and untouched), ``partial`` the shared devices,
     ``count`` free devices (0 where no work may go), ``bucket``; ``cpus_milli``, ``memory_mib``, ``disk_mib``,
-    ``nics`` None where not described. By cell: ``cell_free`` free devices.
+    ``nics`` None where not described. By cell: ``cell_free`` free devices. ``exits`` are kept by the caller, if at all.
     """
 
     __slots__ = (
@@ -77,7 +77,7 @@ class PoolIndex:
         self.nic_count: Ints | None = (
             np.array([shape.nics for shape in layout.shapes], dtype=np.int64) if layout.has_nics else None
         )
-        self.exits: Exits | None = None
+        self.exits = Exits(nodes)
         self._left: Ints | None = None
         self.count: Ints = np.array([mask.bit_count() for mask in self.free], dtype=np.int64)
         self.bucket: Ints = self.count + capacity

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schedmate.scheduler.cluster_types import WHOLE_MILLI, DeviceShare, Shares
 from schedmate.scheduler.demand import Leaning
@@ -22,7 +23,7 @@ _NEVER = 1 << 62
 
 def place_one(view: PoolIndex, part: Part, eligible: Bools | None, leaning: Leaning) -> Shares | None:
     """One replica of ``part``, whatever its ``replicas``."""
-    aligned = leaning.end_s is not None and view.exits is not None
+    aligned = leaning.end_s is not None and view.exits.known
     if part.only_gpus and eligible is None and not aligned:
         node = _by_bucket(view, part.gpus)
     else:
@@ -70,10 +71,10 @@ def _by_score(view: PoolIndex, part: Part, room: Ints, end_s: float | None) -> i
     nodes = np.flatnonzero(room > 0)
     if not nodes.size:
         return None
-    keys = [nodes, view.cell_free[view.layout.cell_of_node[nodes]], view.bucket[nodes]]
+    keys: list[NDArray[np.generic]] = [nodes, view.cell_free[view.layout.cell_of_node[nodes]], view.bucket[nodes]]
     if part.milli:
         keys.append(_remnant(view, part, nodes))
-    if end_s is not None and view.exits is not None:
+    if end_s is not None:
         longer_s = np.maximum(0.0, end_s - view.exits.exit_s[nodes])
         keys.append(np.floor(np.log2(1.0 + np.minimum(longer_s, 1e12) / NEGLIGIBLE_S)))
         keys.append(view.bucket[nodes] >= view.layout.capacity)
