@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from schedmate.scheduler.cluster_types import ClusterSpec, PoolSpec, Shares
+from schedmate.scheduler.cluster_types import ClusterSpec, Health, PoolSpec, Shares
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.free_index import FreeIndex
+from schedmate.scheduler.outlook import Outlook, Waste
 from schedmate.scheduler.placement import place, why_not
 from schedmate.scheduler.pool_index import Condition, PoolIndex
 from schedmate.scheduler.pool_layout import PoolLayout
@@ -15,14 +16,22 @@ Index = FreeIndex | PoolIndex
 
 
 class Cluster:
-    """Free and allocated resources of all pools. ``pools[i]`` belongs to ``spec.pools[i]``."""
+    """Free and allocated resources of all pools. ``pools[i]`` belongs to ``spec.pools[i]``.
 
-    __slots__ = ("_empty", "allocated_gpus", "by_name", "pools", "spec")
+    ``outlook`` is to be told of every demand; None where all pools are plain.
+    """
+
+    __slots__ = ("_empty", "allocated_gpus", "by_name", "outlook", "pools", "spec")
 
     def __init__(self, spec: ClusterSpec) -> None:
         self.spec = spec
         self._empty = [_index(pool) for pool in spec.pools]
         self.pools: list[Index] = [index.copy() for index in self._empty]
+        detailed = [index for index in self.pools if isinstance(index, PoolIndex)]
+        self.outlook = Outlook() if detailed else None
+        if self.outlook is not None:
+            for index in detailed:
+                index.waste = Waste(index.layout, self.outlook)
         self.by_name = {pool.name: i for i, pool in enumerate(spec.pools)}
         self.allocated_gpus = 0
 
@@ -44,6 +53,25 @@ class Cluster:
     def conditions(self) -> tuple[Condition | None, ...]:
         """What is not healthy, by pool; None for plain pools."""
         return tuple(index.condition if isinstance(index, PoolIndex) else None for index in self.pools)
+
+    def set_health(self, pool: int, node: int, health: Health) -> None:
+        """Cordon, drain, lose or get back a node; what runs on a lost one is for the caller to end. ``ValueError`` if
+        there is no such node, or if the pool is known by counts only."""
+        self._in_detail(pool, node).set_health(node, health)
+
+    def set_bad(self, pool: int, node: int, device: int, bad: bool) -> None:
+        """A single GPU breaks or is repaired; the job on a broken one is for the caller to end."""
+        index = self._in_detail(pool, node)
+        known = index.bad.get(node, 0) & ~(1 << device)
+        index.set_bad(node, known | bad << device)
+
+    def _in_detail(self, pool: int, node: int) -> PoolIndex:
+        index, spec = self.pools[pool], self.spec.pools[pool]
+        if not isinstance(index, PoolIndex):
+            raise ValueError(f"pool {spec.name} is known by counts only; describe it in detail to say what is broken")
+        if not 0 <= node < spec.nodes:
+            raise ValueError(f"pool {spec.name} has no node {node}")
+        return index
 
     def fragmented_nodes(self) -> int:
         """Nodes with some but not all GPUs allocated."""

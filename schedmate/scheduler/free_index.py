@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from schedmate.scheduler.cluster_types import Shares, Spare
@@ -101,6 +101,10 @@ class FreeIndex:
             for node, left in spare.items():
                 caps[node] = min(caps.get(node, left), left)
         return RestrictedView(self, caps)
+
+    def confined(self, nodes: Collection[int]) -> RestrictedView:
+        """This state with nothing to be used but on these nodes."""
+        return RestrictedView(self, {node: 0 for node in range(self.nodes) if node not in nodes})
 
     def fragmented_nodes(self) -> int:
         """Nodes with some but not all GPUs allocated."""

@@ -8,7 +8,7 @@ which group is a small matrix product, whatever the number of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,18 +17,11 @@ from numpy.typing import NDArray
 from schedmate.scheduler.cluster_types import WHOLE_MILLI, DeviceShare, Health, Shares, Spare
 from schedmate.scheduler.devices import choose, choose_with_nics
 from schedmate.scheduler.exits import Exits
+from schedmate.scheduler.outlook import Waste
 from schedmate.scheduler.pool_layout import Ints, Part, PoolLayout
+from schedmate.scheduler.shared_devices import Shared, choose_parts, give_part, take_part
 
 HIDDEN = -1
-
-
-class SharedDevice(NamedTuple):
-    """A device that is taken in parts: what is left of it, and whether in slices (1) or time shares (0)."""
-
-    device: int
-    milli: int
-    memory_mib: int
-    sliced: int
 
 
 class NodeSpare(NamedTuple):
@@ -53,12 +46,14 @@ class PoolIndex:
 
     By node: ``free`` and ``used`` masks of devices (free: healthy and untouched), ``partial`` the shared devices,
     ``count`` free devices (0 where no work may go), ``bucket``; ``cpus_milli``, ``memory_mib``, ``disk_mib``,
-    ``nics`` None where not described. By cell: ``cell_free`` free devices. ``exits`` are kept by the caller, if at all.
+    ``nics`` None where not described. By cell: ``cell_free`` free devices. ``exits`` are kept by the caller, if at all;
+    so is ``waste``, what is expected of the jobs to come.
     """
 
     __slots__ = (
         "_left", "bad", "bucket", "buckets", "cell_free", "count", "cpus_milli", "disk_mib", "exits", "free",
         "free_gpus", "health", "layout", "memory_mib", "nic_count", "nics", "partial", "slivers", "totals", "used",
+        "waste",
     )  # fmt: skip
 
     def __init__(self, layout: PoolLayout) -> None:
@@ -66,7 +61,7 @@ class PoolIndex:
         self.layout = layout
         self.free = layout.devices.copy()
         self.used = [0] * nodes
-        self.partial: dict[int, tuple[SharedDevice, ...]] = {}
+        self.partial: dict[int, Shared] = {}
         self.bad: dict[int, int] = {}
         self.health: dict[int, Health] = {}
         self.slivers: set[int] = set()
@@ -78,6 +73,7 @@ class PoolIndex:
             np.array([shape.nics for shape in layout.shapes], dtype=np.int64) if layout.has_nics else None
         )
         self.exits = Exits(nodes)
+        self.waste: Waste | None = None
         self._left: Ints | None = None
         self.count: Ints = np.array([mask.bit_count() for mask in self.free], dtype=np.int64)
         self.bucket: Ints = self.count + capacity
@@ -112,7 +108,11 @@ class PoolIndex:
             if not isinstance(share, DeviceShare):
                 raise ValueError(f"{share} does not name the devices")
             if share.milli:
-                self._take_part(share)
+                node = share.node
+                shared, self.free[node] = take_part(
+                    self.partial.get(node, ()), self.free[node], share, self.layout.device_memory_mib
+                )
+                self.partial[node] = shared
             elif share.devices & ~self.free[share.node] or share.devices.bit_count() != share.gpus:
                 raise ValueError(f"node {share.node}: {share.gpus} of devices {share.devices:b} are not free")
             else:
@@ -132,7 +132,13 @@ class PoolIndex:
                 raise ValueError(f"{share} does not name the devices")
             node = share.node
             if share.milli:
-                self._give_part(share)
+                shared, self.free[node] = give_part(
+                    self.partial.get(node, ()), self.free[node], share, self.bad.get(node, 0)
+                )
+                if shared:
+                    self.partial[node] = shared
+                else:
+                    self.partial.pop(node, None)
             elif share.devices & ~self.used[node]:
                 raise ValueError(f"node {node}: devices {share.devices:b} are given back but were not taken")
             else:
@@ -146,10 +152,16 @@ class PoolIndex:
             self._settle(node)
 
     def share(self, node: int, part: Part, replicas: int, among: int = -1) -> tuple[DeviceShare, ...]:
-        """The devices and NICs for ``replicas`` of ``part`` on a node that has room for them; whole devices are chosen
+        """The devices and NICs for ``replicas`` of ``part`` on a node that has room for them; devices are chosen
         ``among`` those of the mask."""
         if part.milli:
-            return self._share_parts(node, part, replicas)
+            layout, bad = self.layout, self.bad.get(node, 0)
+            shared, whole_mib = self.partial.get(node, ()), layout.device_memory_mib
+            amounts = (part.cpus_milli, part.memory_mib, part.disk_mib, part.role)
+            return tuple(
+                DeviceShare(node, 0, 1 << device, part.milli, part.device_memory_mib, part.sliced, 0, *amounts)
+                for device in choose_parts(shared, self.free[node], bad, part, whole_mib, replicas, among)
+            )
         gpus, nics = part.gpus * replicas, part.nics * replicas
         free, shape, chosen = self.free[node] & among, self.layout.shapes[node], 0
         if nics and self.nics is not None:
@@ -162,6 +174,14 @@ class PoolIndex:
                 part.disk_mib * replicas, part.role, replicas,
             ),
         )  # fmt: skip
+
+    def confined(self, nodes: Collection[int]) -> PoolIndex:
+        """A copy on which only these nodes take work."""
+        view = self.copy()
+        for node in range(self.layout.nodes):
+            if node not in nodes:
+                view.set_health(node, Health.CORDONED)
+        return view
 
     def set_condition(self, condition: Condition) -> None:
         """Add what is not healthy."""
@@ -245,6 +265,7 @@ class PoolIndex:
         """An independent copy, for trying things on. Expected ends are those of the original."""
         other = PoolIndex.__new__(PoolIndex)
         other.layout, other.exits, other.free_gpus = self.layout, self.exits, self.free_gpus
+        other.waste = self.waste
         other.free, other.used, other.totals = self.free.copy(), self.used.copy(), self.totals.copy()
         other.partial, other.bad, other.health = self.partial.copy(), self.bad.copy(), self.health.copy()
         other.slivers = self.slivers.copy()
@@ -269,7 +290,7 @@ class PoolIndex:
         if not isinstance(other, PoolIndex) or self.layout.spec != other.layout.spec:
             return False
         for name in self.__slots__:
-            if name not in ("layout", "_left", "exits"):
+            if name not in ("layout", "_left", "exits", "waste"):
                 mine, theirs = getattr(self, name), getattr(other, name)
                 if isinstance(mine, np.ndarray) and isinstance(theirs, np.ndarray):
                     if not np.array_equal(mine, theirs):
@@ -323,74 +344,6 @@ class PoolIndex:
             for part in self.partial.get(node, ()):
                 row[part.device] = 0 if bad >> part.device & 1 else part.milli
         self._left[node] = row
-
-    def _take_part(self, share: DeviceShare) -> None:
-        node, device = share.node, share.devices.bit_length() - 1
-        parts = self.partial.get(node, ())
-        part = next((part for part in parts if part.device == device), None)
-        if part is None:
-            if not share.devices & self.free[node]:
-                raise ValueError(f"node {node}: device {device} is not free")
-            self.free[node] ^= share.devices
-            part = SharedDevice(device, WHOLE_MILLI, self.layout.device_memory_mib, share.sliced)
-        left = part._replace(milli=part.milli - share.milli, memory_mib=part.memory_mib - share.device_memory_mib)
-        if left.milli < 0 or left.memory_mib < 0 or left.sliced != share.sliced:
-            raise ValueError(f"node {node}: device {device} has no {share.milli} milli left of that kind")
-        self.partial[node] = tuple(sorted((*(p for p in parts if p.device != device), left)))
-
-    def _give_part(self, share: DeviceShare) -> None:
-        node, device = share.node, share.devices.bit_length() - 1
-        parts = self.partial.get(node, ())
-        part = next((part for part in parts if part.device == device), None)
-        if part is None or part.milli + share.milli > WHOLE_MILLI:
-            raise ValueError(f"node {node}: {share.milli} milli of device {device} are given back but were not taken")
-        others = tuple(p for p in parts if p.device != device)
-        if part.milli + share.milli < WHOLE_MILLI:
-            left = part._replace(milli=part.milli + share.milli, memory_mib=part.memory_mib + share.device_memory_mib)
-            self.partial[node] = tuple(sorted((*others, left)))
-            return
-        if others:
-            self.partial[node] = others
-        else:
-            del self.partial[node]
-        self.free[node] |= share.devices & ~self.bad.get(node, 0)
-
-    def room_of_devices(self, node: int, part: Part) -> list[tuple[int, int]]:
-        """(milli left, device) of every device on which a replica of a part of a GPU fits, the tightest first."""
-        bad, found = self.bad.get(node, 0), []
-        for shared in self.partial.get(node, ()):
-            fits = shared.milli >= part.milli and shared.memory_mib >= part.device_memory_mib
-            if fits and shared.sliced == part.sliced and not bad >> shared.device & 1:
-                found.append((shared.milli, shared.device))
-        free = self.free[node]
-        found.extend((WHOLE_MILLI, device) for device in range(self.layout.shapes[node].gpus) if free >> device & 1)
-        return sorted(found)
-
-    def _share_parts(self, node: int, part: Part, replicas: int) -> tuple[DeviceShare, ...]:
-        shares: list[DeviceShare] = []
-        left = {
-            device: [milli, self.layout.device_memory_mib if self.free[node] >> device & 1 else 0]
-            for milli, device in self.room_of_devices(node, part)
-        }
-        for shared in self.partial.get(node, ()):
-            if shared.device in left:
-                left[shared.device][1] = shared.memory_mib
-        for _ in range(replicas):
-            fitting = [
-                (milli, device)
-                for device, (milli, memory_mib) in left.items()
-                if milli >= part.milli and memory_mib >= part.device_memory_mib
-            ]
-            _, device = min(fitting)
-            left[device][0] -= part.milli
-            left[device][1] -= part.device_memory_mib
-            shares.append(
-                DeviceShare(
-                    node, 0, 1 << device, part.milli, part.device_memory_mib, part.sliced, 0, part.cpus_milli,
-                    part.memory_mib, part.disk_mib, part.role,
-                )
-            )  # fmt: skip
-        return tuple(shares)
 
     def _move_amounts(self, share: DeviceShare, sign: int) -> None:
         if not (share.cpus_milli or share.memory_mib or share.disk_mib):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from schedmate.scheduler.cluster_types import WHOLE_MILLI
 from schedmate.scheduler.pool_index import HIDDEN, PoolIndex
 from schedmate.scheduler.pool_layout import Bools, Ints, Part
+from schedmate.scheduler.shared_devices import replicas_on
 
 
 def by_node(view: PoolIndex, part: Part, eligible: Bools | None, first: int = 0, end: int | None = None) -> Ints:
@@ -40,20 +40,10 @@ def _on_shared_devices(view: PoolIndex, part: Part, first: int, end: int) -> Int
     room: Ints = (view.device_left()[first:end] // part.milli).sum(axis=1)
     if not part.sliced and not part.device_memory_mib and not view.sliced_devices:
         return room
-    per_whole = WHOLE_MILLI // part.milli
-    if part.device_memory_mib:
-        per_whole = min(per_whole, view.layout.device_memory_mib // part.device_memory_mib)
-    room = view.count[first:end] * per_whole
-    for node in view.partial:
+    layout = view.layout
+    room = view.count[first:end] * replicas_on((), 1, 0, part, layout.device_memory_mib)
+    for node, shared in view.partial.items():
         if first <= node < end and node not in view.health:
-            room[node - first] = _exactly(view, part, node, per_whole)
-    return room
-
-
-def _exactly(view: PoolIndex, part: Part, node: int, per_whole: int) -> int:
-    bad, room = view.bad.get(node, 0), view.free[node].bit_count() * per_whole
-    for shared in view.partial[node]:
-        if shared.sliced == part.sliced and not bad >> shared.device & 1:
-            held = shared.milli // part.milli
-            room += min(held, shared.memory_mib // part.device_memory_mib) if part.device_memory_mib else held
+            bad = view.bad.get(node, 0)
+            room[node - first] = replicas_on(shared, view.free[node], bad, part, layout.device_memory_mib)
     return room

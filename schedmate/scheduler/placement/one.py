@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedmate.scheduler.cluster_types import WHOLE_MILLI, DeviceShare, Shares
-from schedmate.scheduler.demand import Leaning
+from schedmate.scheduler.demand import Demand, Leaning
+from schedmate.scheduler.free_index import FreeIndex, RestrictedView
 from schedmate.scheduler.placement.fit import by_node
 from schedmate.scheduler.pool_index import PoolIndex
 from schedmate.scheduler.pool_layout import Bools, Ints, Part
@@ -26,9 +27,21 @@ def place_one(view: PoolIndex, part: Part, eligible: Bools | None, leaning: Lean
     aligned = leaning.end_s is not None and view.exits.known
     if part.only_gpus and eligible is None and not aligned:
         node = _by_bucket(view, part.gpus)
-    else:
-        node = _by_score(view, part, by_node(view, part, eligible), leaning.end_s if aligned else None)
-    return None if node is None else view.share(node, part, 1)
+        return None if node is None else view.share(node, part, 1)
+    found = _by_score(view, part, by_node(view, part, eligible), leaning.end_s if aligned else None)
+    return None if found is None else view.share(found[0], part, 1, found[1])
+
+
+def cost_of(view: FreeIndex | RestrictedView | PoolIndex, demand: Demand, shares: Shares) -> float | None:
+    """Expected waste that a placement of a single replica costs, in milli-GPU; None where there is no saying."""
+    if not isinstance(view, PoolIndex) or view.waste is None or not view.waste.ready():
+        return None
+    parts = view.layout.parts(demand)
+    if isinstance(parts, str) or len(parts) != 1 or parts[0].replicas != 1 or parts[0].only_gpus:
+        return None
+    node = [shares[0][0]]
+    cpus_milli = None if view.cpus_milli is None else view.cpus_milli[node]
+    return float(view.waste.cost(parts[0], cpus_milli, view.device_left()[node])[0][0])
 
 
 def spread(view: PoolIndex, parts: tuple[Part, ...], eligible: Bools | None) -> Shares | None:
@@ -67,18 +80,28 @@ def _by_bucket(view: PoolIndex, gpus: int) -> int | None:
     return None
 
 
-def _by_score(view: PoolIndex, part: Part, room: Ints, end_s: float | None) -> int | None:
+def _by_score(view: PoolIndex, part: Part, room: Ints, end_s: float | None) -> tuple[int, int] | None:
+    """The node, and as a mask the devices among which to choose there."""
     nodes = np.flatnonzero(room > 0)
     if not nodes.size:
         return None
     keys: list[NDArray[np.generic]] = [nodes, view.cell_free[view.layout.cell_of_node[nodes]], view.bucket[nodes]]
-    if part.milli:
+    devices: Ints | None = None
+    if view.waste is not None and view.waste.ready() and not part.only_gpus:
+        cpus_milli = None if view.cpus_milli is None else view.cpus_milli[nodes]
+        cost, devices = view.waste.cost(part, cpus_milli, view.device_left()[nodes])
+        keys.append(cost)
+    elif part.milli:
         keys.append(_remnant(view, part, nodes))
     if end_s is not None:
         longer_s = np.maximum(0.0, end_s - view.exits.exit_s[nodes])
         keys.append(np.floor(np.log2(1.0 + np.minimum(longer_s, 1e12) / NEGLIGIBLE_S)))
         keys.append(view.bucket[nodes] >= view.layout.capacity)
-    return int(nodes[np.lexsort(keys)[0]])
+    best = int(np.lexsort(keys)[0])
+    node = int(nodes[best])
+    if devices is None or not part.milli:
+        return node, -1
+    return node, 1 << int(devices[best])
 
 
 def _remnant(view: PoolIndex, part: Part, nodes: Ints) -> Ints:

@@ -87,11 +87,9 @@ def seat(core: Scheduler, slot: int, each: ScenarioJob) -> None:
         pool = cluster.spec.pools[number]
         if each.place is not None and each.place.pool not in (None, pool.name):
             continue
-        free = cluster.pools[number].copy()
-        if each.place is not None and each.place.nodes is not None:
-            others = [node for node in range(pool.nodes) if node not in each.place.nodes and free.free[node]]
-            free.take(tuple((node, free.free[node]) for node in others))
-        shares = core.state.place(free, demand)
+        index = cluster.pools[number]
+        nodes = None if each.place is None else each.place.nodes
+        shares = core.state.place(index if nodes is None else index.confined(nodes), demand)
         if shares is not None:
             core.transaction.begin()
             core.transaction.start(slot, number, shares, each.since_s, "was running already")
