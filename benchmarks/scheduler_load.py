@@ -12,6 +12,8 @@ import numpy as np
 import yaml
 
 from schedmate.scheduler import ClusterSpec, Hints, Job, PoolSpec
+from schedmate.scheduler.cluster_types import NodeShape
+from schedmate.scheduler.topology import Topology
 
 MIX_FILE = Path(__file__).resolve().parent / "data" / "scheduler_mix.yaml"
 FULL_NODES = 12_500
@@ -48,7 +50,11 @@ class Load:
         median_s = np.array([size["median_s"] for size in sizes])[which]
         spread = np.array([size["log_sd"] for size in sizes])[which]
         run_s = np.clip(median_s * np.exp(rng.normal(0.0, 1.0, _BATCH) * spread), jobs["min_run_s"], jobs["max_run_s"])
-        limit_s = np.minimum(run_s * np.exp(rng.uniform(*np.log(jobs["limit_factor"]), _BATCH)), jobs["max_limit_s"])
+        low, high = (math.log(factor) for factor in jobs["limit_factor"])
+        limit_s = np.minimum(
+            run_s * np.exp(rng.uniform(low, high, _BATCH)),
+            jobs["max_limit_s"],
+        )
         expected_s = np.minimum(run_s * np.exp(rng.normal(0.0, jobs["hint_log_sd"], _BATCH)), limit_s)
         with_limit = rng.uniform(size=_BATCH) < jobs["with_limit"]
         with_hint = rng.uniform(size=_BATCH) < jobs["with_hint"]
@@ -77,8 +83,19 @@ def load(nodes: int = FULL_NODES, path: Path = MIX_FILE) -> Load:
     """The mix on a cluster of about ``nodes`` nodes, pools in the same proportion."""
     mix = yaml.safe_load(path.read_text(encoding="utf-8"))
     cluster = mix["cluster"]
-    pools = tuple(
-        PoolSpec(pool["name"], max(1, round(pool["nodes"] * nodes / FULL_NODES)), cluster["gpus_per_node"])
-        for pool in cluster["pools"]
+    return Load(mix, ClusterSpec(tuple(_pool(cluster, pool, nodes) for pool in cluster["pools"])))
+
+
+def _pool(cluster: dict[str, Any], pool: dict[str, Any], nodes: int) -> PoolSpec:
+    count = max(1, round(pool["nodes"] * nodes / FULL_NODES))
+    leaf = cluster["nodes_per_leaf"]
+    spine = leaf * cluster["leaves_per_spine"]
+    shape = NodeShape(
+        cluster["gpus_per_node"],
+        numa=cluster["numa"],
+        nics=cluster["nics"],
+        cpus_milli=cluster["cpus"] * 1000,
+        memory_mib=cluster["memory_gib"] * 1024,
     )
-    return Load(mix, ClusterSpec(pools))
+    sizes = {"leaf": leaf, "spine": spine, "superspine": spine * cluster["spines_per_superspine"]}
+    return PoolSpec.detailed(pool["name"], ((count, shape),), Topology.regular(count, sizes), speed=pool["speed"])

@@ -6,12 +6,14 @@ lead the choice and never decide whether there is one, so a verdict holds for al
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import NO_LEANING, Demand, Leaning
 from schedmate.scheduler.free_index import FreeIndex, RestrictedView
 from schedmate.scheduler.placement.detail import place_in_detail
+from schedmate.scheduler.placement.one import cost_of
 from schedmate.scheduler.placement.plain import pack
 from schedmate.scheduler.placement.reasons import why_not
 from schedmate.scheduler.pool_index import PoolIndex
@@ -34,4 +36,22 @@ def place(view: View, demand: Demand, leaning: Leaning = NO_LEANING, /) -> Share
     return pack(view, demand) if demand.is_plain else None
 
 
-__all__ = ["PlacementRule", "View", "pack", "place", "place_in_detail", "why_not"]
+def place_on_any(views: Sequence[View], demand: Demand, leaning: Leaning = NO_LEANING) -> tuple[int, Shares] | None:
+    """The number of the view, and the shares there: the first that holds the gang.
+
+    A single replica that asks for more than whole GPUs goes where it costs least, once enough is known of the jobs to
+    come (see `outlook`), unless the demand names GPU types: they are in order of preference.
+    """
+    found: list[tuple[float, int, Shares]] = []
+    for number, view in enumerate(views):
+        shares = place(view, demand, leaning)
+        if shares is None:
+            continue
+        cost = None if demand.gpu_types or len(views) == 1 else cost_of(view, demand, shares)
+        if cost is None:
+            return number, shares
+        found.append((cost, number, shares))
+    return min(found)[1:] if found else None
+
+
+__all__ = ["PlacementRule", "View", "pack", "place", "place_in_detail", "place_on_any", "why_not"]
