@@ -142,6 +142,8 @@ class Demand:
             raise ValueError(f"no topology level {level!r}; there are {', '.join(LEVELS)}")
         if spread and zone is None:
             raise ValueError("replicas are spread inside a dedicated zone only: name it")
+        if spread and level is not None:
+            raise ValueError("replicas are either spread or kept together")
         terms = _Terms(
             roles, gpus, gpu_types, level, required, selector, tolerations, zone, heavy, spread, shareable
         )  # fmt: skip

@@ -230,6 +230,8 @@ def test_small_services_are_spread_inside_their_zone_and_others_keep_out() -> No
     assert placed(index, packed) == {0: 2}
     with pytest.raises(ValueError, match="dedicated zone"):
         Demand.of(gpus=1, spread=True)
+    with pytest.raises(ValueError, match="spread or kept together"):
+        Demand.of(gpus=1, spread=True, zone="web", level="node")
 
 
 def test_parts_fill_a_shared_gpu_and_only_jobs_that_allow_it_share() -> None:

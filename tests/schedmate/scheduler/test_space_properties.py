@@ -76,16 +76,18 @@ def demands(draw: st.DrawFn) -> Demand:
         return Demand.plain(draw(st.integers(1, 12)))
     many = tuple(draw(st.lists(roles(), max_size=2)))
     zone = draw(st.sampled_from([None, None, "web"]))
+    spread = zone is not None and draw(st.booleans())
+    levels = ["island", "node", "hbd", "leaf", "spine", "pool"]
     return Demand.of(
         many,
         gpus=0 if many else draw(st.integers(1, 12)),
-        level=draw(st.none() | st.sampled_from(["island", "node", "hbd", "leaf", "spine", "pool"])),
+        level=None if spread else draw(st.none() | st.sampled_from(levels)),
         required=draw(st.booleans()),
         selector=frozenset(draw(st.sampled_from([(), (), (("row", "a"),)]))),
         tolerations=frozenset(draw(st.sampled_from([(), ("old",)]))),
         zone=zone,
         heavy=draw(st.booleans()),
-        spread=zone is not None and draw(st.booleans()),
+        spread=spread,
         shareable=draw(st.booleans()),
     )
 
