@@ -71,7 +71,7 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
     submit, end, cycle = scheduler.submit, scheduler.end, scheduler.cycle
     cluster, table = scheduler.state.cluster, scheduler.state.table
     all_shares, starts_s, pools, fragmented_nodes = table.shares, table.starts_s, table.pools, cluster.fragmented_nodes
-    plans = scheduler.state.ends is not None
+    plans, layer = scheduler.state.ends is not None, scheduler.state.layer
     learned = estimates.ended if estimates.learns else None
     note_job, note_moment, places, ids = log.jobs.extend, log.moments.extend, log.places, log.ids
     present: list[JobRecord] = []  # by slot
@@ -85,7 +85,7 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
         now = next_submit
         if ends and ends[0][0] < now:
             now = ends[0][0]
-        if plans and scheduler.state.reservations:
+        if layer is not None or (plans and scheduler.state.reservations):
             now = min(now, scheduler.wake_s)
         if now == math.inf:
             return
