@@ -24,7 +24,9 @@ def play(scenario: Scenario, watch: Callable[[Scheduler, float], None] = lambda 
     def look(step: Step, moment: Moment) -> None:
         if step.expect is not None:
             where = f"{scenario.name}, at {moment.at_s:g} s: "
-            complaints.extend(where + each for each in differences(scenario.cluster, step.expect, moment))
+            complaints.extend(
+                where + each for each in differences(player.scheduler.state.cluster.spec, step.expect, moment)
+            )
 
     player.play(look)
     complaints.extend(f"{scenario.name}, at the end: {each}" for each in _outcome(scenario.outcome, player))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from prompts.errors import UserError
@@ -94,6 +95,8 @@ def _copies(where: str, name: str, asks: Any) -> list[ScenarioJob]:
     names = [name] if copies is None else [f"{name}.{i + 1}" for i in range(f.count(where, copies))]
     runtime, on, since = given.pop("runtime", None), given.pop("place", None), given.pop("since", None)
     core = _asks(where, given)
+    if core.get("kind") == "service" and "roles" in core:
+        names, core = _replicas(names, core)
     return [
         ScenarioJob(
             each,
@@ -104,6 +107,13 @@ def _copies(where: str, name: str, asks: Any) -> list[ScenarioJob]:
         )
         for each in names
     ]
+
+
+def _replicas(names: list[str], core: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    """Each replica of a service is a job of its own: ``web.1``, ``web.2``, ..."""
+    (role,) = core["roles"]
+    every = [f"{name}.{i + 1}" for name in names for i in range(role.replicas)]
+    return every, {**core, "roles": (replace(role, replicas=1, min_replicas=None),)}
 
 
 def _roles(where: str, value: Any) -> tuple[Role, ...]:
@@ -129,7 +139,6 @@ _JOB: _Table = {
     "gpu_type": ("gpu_type", f.text),
     "gpu_types": ("gpu_types", _words),
     "tenant": ("tenant", f.text),
-    "queue": ("queue", f.text),
     "priority": ("priority", f.count),
     "kind": ("kind", f.text),
     "preemptible": ("preemptible", f.yes_no),
@@ -137,6 +146,7 @@ _JOB: _Table = {
     "grace": ("grace_s", f.seconds),
     "limit": ("limit_s", f.seconds),
     "estimate": ("estimate_s", f.seconds),
+    "restart": ("restart_s", f.seconds),
     "min_run": ("min_run_s", f.seconds),
     "hint": ("hints", hints),
     "within": ("within", f.text),

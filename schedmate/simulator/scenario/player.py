@@ -49,7 +49,7 @@ class Player:
 
     def __init__(self, scenario: Scenario, watch: Callable[[Scheduler, float], None] = lambda scheduler, now: None):
         self.scenario = scenario
-        self.scheduler = setup.scheduler(scenario.cluster, scenario.policy, scenario.tenants)
+        self.scheduler = self._new_scheduler()
         self.tracks: dict[str, Track] = {}
         self._names: dict[int, str] = {}
         self._ends: list[tuple[float, str, int]] = []
@@ -77,6 +77,12 @@ class Player:
                 look(step, moment)
         raise UserError(f"{self.scenario.name}: not over after {MOST_MOMENTS} moments", "")
 
+    def _new_scheduler(self) -> Scheduler:
+        each = self.scenario
+        jobs = [*each.running, *(job for step in each.steps for job in step.submits)]
+        spec = each.cluster.in_detail() if any(step.changes for step in each.steps) else each.cluster
+        return setup.scheduler(spec, each.policy, each.tenants, jobs)
+
     def _seat(self, job: ScenarioJob) -> None:
         track = self.tracks[job.name] = Track(job, left_s=job.runtime_s)
         slot = track.slot = self.scheduler.submit(setup.job(job, job.since_s))
@@ -90,7 +96,9 @@ class Player:
         track.starts_s.append(at_s)
         limit_s = track.job.asks.get("limit_s")
         runtime_s = math.inf if track.left_s is None else track.left_s
-        end_s = at_s + min(runtime_s, math.inf if limit_s is None else limit_s)
+        if limit_s is not None:  # it counts work that is kept
+            runtime_s = min(runtime_s, limit_s - self.scheduler.state.table.done_s[track.slot])
+        end_s = at_s + runtime_s
         if end_s < math.inf:
             heappush(self._ends, (end_s, name, track.run))
 
@@ -101,10 +109,11 @@ class Player:
                 self._end(name, now)
 
     def _end(self, name: str, now: float) -> None:
-        track = self.tracks[name]
-        if track.slot < 0:
-            raise UserError(f"{self.scenario.name}, at {now:g} s: job {name} is not there to end", "")
-        self.scheduler.end(track.slot, now)
+        slot = self.tracks[name].slot
+        if self.scheduler.state.table.shares[slot] is None:
+            self.scheduler.withdraw(slot)
+        else:
+            self.scheduler.end(slot, now)
         self._gone(name, now)
 
     def _gone(self, name: str, now: float) -> None:
@@ -114,8 +123,8 @@ class Player:
 
     def _restart(self) -> None:
         """A new scheduler, told what runs and what waits, as after a crash."""
-        old, scenario = self.scheduler, self.scenario
-        new = self.scheduler = setup.scheduler(scenario.cluster, scenario.policy, scenario.tenants)
+        old = self.scheduler
+        new = self.scheduler = self._new_scheduler()
         slots = sorted(self._names, key=lambda slot: setup.queue_place(old, slot))
         names, self._names = self._names, {}
         for slot in slots:
@@ -127,13 +136,24 @@ class Player:
         if step.restart:
             self._restart()
         for name in step.ends:
-            if name not in self.tracks:
-                raise UserError(f"{self.scenario.name}, at {now:g} s: there is no job {name}", "")
+            self._present(name, now)
             self._end(name, now)
+        for name in step.evictions:
+            slot = self._present(name, now).slot
+            if self.scheduler.state.table.shares[slot] is None:
+                raise UserError(f"{self.scenario.name}, at {now:g} s: job {name} does not run", "")
+            self.scheduler.evict(slot, now)
+            self._put_back(name, now)
         for change in step.changes:
             self._change(change, now)
         for job in step.submits:
             self._submit(job, now)
+
+    def _present(self, name: str, now: float) -> Track:
+        track = self.tracks.get(name)
+        if track is None or track.slot < 0:
+            raise UserError(f"{self.scenario.name}, at {now:g} s: there is no job {name}", "")
+        return track
 
     def _change(self, change: Change, now: float) -> None:
         for slot in setup.apply(self.scheduler, change, now):
@@ -152,12 +172,11 @@ class Player:
             self._names[track.slot] = job.name
 
     def _put_back(self, name: str, now: float) -> None:
-        """The job was evicted: what it had done since its last checkpoint is to be done again."""
+        """The job was evicted: what it has not saved is to be done again."""
         track = self.tracks[name]
-        ran_s = now - track.starts_s[-1]
-        checkpoint_s = track.job.asks.get("checkpoint_s")
-        if track.left_s is not None and checkpoint_s:
-            track.left_s -= ran_s // checkpoint_s * checkpoint_s
+        if track.job.runtime_s is not None:
+            restart_s = float(track.job.asks.get("restart_s", 0.0))
+            track.left_s = track.job.runtime_s - self.scheduler.state.table.done_s[track.slot] + restart_s
         track.run += 1
         track.evictions_s.append(now)
         self._evicted.append(name)

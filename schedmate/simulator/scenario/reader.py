@@ -20,7 +20,7 @@ from schedmate.simulator.scenario.types import Change, Expectation, Outcome, Pla
 
 MAX_FILE_BYTES = 1 << 20
 _TOP = ("about", "needs", "vary", "cluster", "tenants", "policy", "running", "queue", "expect", "events", "finally")
-_STEP = ("at", "restart", "end", "submit", "expect", *setup.CHANGES)
+_STEP = ("at", "restart", "end", "evict", "submit", "expect", *setup.CHANGES)
 _EXPECT = tuple(Expectation.__dataclass_fields__)
 _OUTCOME = tuple(Outcome.__dataclass_fields__)
 
@@ -105,6 +105,7 @@ def _step(where: str, value: Any) -> Step:
     return Step(
         f.seconds(f"{where}: at", given["at"]),
         tuple(f.text(f"{where}: end", each) for each in f.sequence(where, given.get("end"))),
+        tuple(f.text(f"{where}: evict", each) for each in f.sequence(where, given.get("evict"))),
         tuple(changes),
         jobs(f"{where}: submit", given.get("submit")),
         f.yes_no(f"{where}: restart", given.get("restart", False)),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedmate.scheduler import ClusterSpec, Policy
+from schedmate.scheduler.tenants import Tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +81,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """At ``at_s``: the scheduler is restarted if so wished, jobs end, things change, jobs are submitted; then one cycle
-    and the expectation."""
+    """At ``at_s``, in this order: the scheduler is restarted if so wished, jobs end or are evicted, things change, jobs
+    are submitted; then comes one cycle, then the expectation."""
 
     at_s: float
     ends: tuple[str, ...] = ()
+    evictions: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
     submits: tuple[ScenarioJob, ...] = ()
     restart: bool = False
@@ -113,4 +115,4 @@ class Scenario:
     running: tuple[ScenarioJob, ...]
     steps: tuple[Step, ...]
     outcome: Outcome
-    tenants: Any = None
+    tenants: tuple[Tenant, ...] = ()
