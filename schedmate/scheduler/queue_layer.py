@@ -15,6 +15,7 @@ from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.fair_share import FairShare
 from schedmate.scheduler.free_index import FreeIndex
+from schedmate.scheduler.leaning import ends_on
 from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.policies import Assumed, Policy
 from schedmate.scheduler.tenants import Tenant, TenantTree, TenantUse
@@ -66,8 +67,15 @@ class QueueLayer:
         self.verdicts[pool].freed(index.free if isinstance(index, FreeIndex) else index.count, shares)
 
 
-def queue_layer(policy: Policy, cluster: Cluster, live: list[Entry | None], tenants: tuple[Tenant, ...]) -> QueueLayer:
-    """The empty layer. ``ValueError`` for tenants that do not fit the cluster."""
+def queue_layer(
+    policy: Policy,
+    cluster: Cluster,
+    live: list[Entry | None],
+    shares: list[Shares | None],
+    tenants: tuple[Tenant, ...],
+) -> QueueLayer:
+    """The empty layer; ``live`` and ``shares`` are those of the job table. ``ValueError`` for tenants that do not fit
+    the cluster."""
     spec = cluster.spec
     tree = TenantTree(spec, tenants, policy.queueing)
     pools = range(len(spec.pools))
@@ -76,7 +84,7 @@ def queue_layer(policy: Policy, cluster: Cluster, live: list[Entry | None], tena
         TenantUse(tree) if tenants else None,
         FairShare(spec, tree, policy.half_life_s) if tenants else None,
         ClassQueue(live),
-        [ExpectedEnds() for _ in pools],
+        [ends_on(index, shares) for index in cluster.pools],
         [ExpectedEnds() for _ in pools] if policy.guarantees else None,
         [
             Verdicts(pool.gpus_per_node, min((shape.gpus for _, shape in pool.shapes), default=pool.gpus_per_node))

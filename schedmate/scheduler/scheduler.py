@@ -57,7 +57,7 @@ class Scheduler:
             PendingQueue(table.live, sized=plans),
             ends=ExpectedEnds() if plans else None,
             limits=ExpectedEnds() if policy.guarantees and not layered else None,
-            layer=queue_layer(policy, cluster, table.live, tuple(tenants)) if layered else None,
+            layer=queue_layer(policy, cluster, table.live, table.shares, tuple(tenants)) if layered else None,
         )
         self.transaction = Transaction(self.state)
         if layered:

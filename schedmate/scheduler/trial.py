@@ -13,13 +13,14 @@ from typing import NamedTuple
 
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import Shares, Spare
+from schedmate.scheduler.leaning import leaning
 from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.placement import View
 from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.state import State
 from schedmate.scheduler.tenants import TenantUse
 from schedmate.scheduler.transaction import Transaction
-from schedmate.scheduler.types import Reservation
+from schedmate.scheduler.types import Hints, Reservation
 
 HEAD = "first in the queue and it fits"
 IN_TIME = "backfilled: it ends before the reserved start"
@@ -92,11 +93,15 @@ class Trial:
                     beside = tuple(plan.spare for i, plan in enumerate(plans) if late >> i & 1)
                     if verdicts.is_no(index, demand, beside):
                         continue
-            shares = state.place(self._view(pool, late, beside), demand)
+            shares = state.place(self._view(pool, late, beside), demand, leaning(self._hints(slot), self._now))
             if shares is not None:
                 return Found(pool, shares, late, leave_s)
             verdicts.note_no(demand, beside)
         return None
+
+    def _hints(self, slot: int) -> Hints | None:
+        job = self._state.table.jobs[slot]
+        return job.hints if job is not None else None
 
     def late(self, slot: int, lane: QueueLane, plans: Sequence[Reservation]) -> tuple[int, float]:
         """One bit for each plan that it would run beyond if it started now, and when it must leave for the others."""

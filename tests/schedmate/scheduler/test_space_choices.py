@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from schedmate.scheduler.cluster import Cluster
 from schedmate.scheduler.cluster_types import ClusterSpec, DeviceShare, Health, NodeShape, PoolSpec, Profile, Shares
 from schedmate.scheduler.demand import NO_LEANING, Demand, Leaning, Role
 from schedmate.scheduler.devices import choose, choose_with_nics, islands_with, near_nics
+from schedmate.scheduler.expected_ends import ExpectedEnds
+from schedmate.scheduler.free_index import FreeIndex
+from schedmate.scheduler.leaning import ends_on, leaning
 from schedmate.scheduler.placement import place, why_not
 from schedmate.scheduler.pool_index import PoolIndex
 from schedmate.scheduler.pool_layout import PoolLayout
 from schedmate.scheduler.topology import Topology
+from schedmate.scheduler.types import Hints
 
 PLAIN = NodeShape(8)
 
@@ -330,3 +336,31 @@ def test_every_refusal_has_a_reason(demand: Demand, words: str) -> None:
     occupy(index, {0: 7, 1: 1, 2: 1})
     assert place(index, demand) is None
     assert words in why_not(spec, index, demand)
+
+
+# --- from hints to placement
+
+
+@pytest.mark.parametrize(
+    ("hints", "expected"),
+    [
+        (None, Leaning()),
+        (Hints(), Leaning()),
+        (Hints(failure_probability=0.7), Leaning(None, True)),
+        (Hints(5000.0, 9000.0, failure_probability=0.2), Leaning(5100.0, False)),
+        (Hints(5.0, 60.0), Leaning(105.0, True)),
+    ],
+)
+def test_what_hints_say_about_the_place(hints: Hints | None, expected: Leaning) -> None:
+    assert leaning(hints, 100.0) == expected
+
+
+def test_ends_are_kept_by_node_on_pools_in_detail() -> None:
+    index, shares = pool(2), [((0, 8),), ((0, 8), (1, 8)), None]
+    ends = ends_on(index, shares)
+    ends.add(0, 10.0)
+    ends.add(1, 20.0)
+    assert index.exits.exit_s.tolist() == [20.0, 20.0]
+    assert ends.remove(1) == 20.0
+    assert index.exits.exit_s.tolist() == [10.0, -math.inf]
+    assert type(ends_on(FreeIndex(2, 8), shares)) is ExpectedEnds
