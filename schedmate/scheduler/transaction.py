@@ -108,7 +108,9 @@ class Transaction:
         table.evictions[slot] += 1
         table.assumed[slot] = assumed_again(state.policy.assume(job), table.done_s[slot], job.restart_s)
         table.pools[slot] = -1
-        state.enqueue(slot, (-math.inf, table.entries[slot][1], slot))
+        entry = table.entries[slot]
+        # One object an entry: a second one of equal value would be taken for another job.
+        state.enqueue(slot, entry if entry[0] == -math.inf else (-math.inf, entry[1], slot))
         if layer is not None:
             heappush(layer.waits, (job.submit_s + state.policy.starvation_bound_s, table.entries[slot][1], slot))
             layer.evicted = (*layer.evicted, slot)

@@ -67,7 +67,12 @@ def layer_snapshot(scheduler: Scheduler) -> Any:
         layer.queue.slots(),
         layer.queue.reserved,
         [[sorted(ends.order), ends.ends_s] for ends in (*layer.ends, *(layer.limits or ()), layer.leaving)],
-        [(each.lane.number, list(each.alive())) for group in layer.queue.groups_in_order for each in group.classes],
+        [
+            (group.demand.gpus, each.lane.number, list(each.alive()))
+            for group in layer.queue.groups_in_order
+            for each in group.classes
+            if each.first()
+        ],
         [lane and lane.number for s in slots for lane in [table.queue_lanes[s]]],
         [(table.done_s[s], table.evictions[s], table.assumed[s]) for s in slots],
         layer.use and layer.use.used,
