@@ -40,8 +40,11 @@ class OrderedEntries:
             items.append(entry)
             return
         at = bisect_left(items, entry, self._head)
-        if items[at] is not entry:
-            items.insert(at, entry)
+        while at < len(items) and items[at] == entry:  # a removed one may be equal
+            if items[at] is entry:
+                return
+            at += 1
+        items.insert(at, entry)
 
     def first(self) -> Entry | None:
         """The first live entry."""

@@ -1,0 +1,34 @@
+"""The queue under its transactions: an entry that is put back stands in it once."""
+
+from __future__ import annotations
+
+from schedmate.scheduler import POLICIES, ClusterSpec, Job, Scheduler
+from schedmate.scheduler.pending import Entry, OrderedEntries
+
+
+def test_equal_entries_are_told_apart_when_one_is_put_back() -> None:
+    old: Entry = (0.0, 1, 0)
+    new: Entry = (0.0, 1, int("0"))
+    live: list[Entry | None] = [old, (5.0, 2, 1)]
+    entries = OrderedEntries(live)
+    for entry in (old, live[1]):
+        assert entry is not None
+        entries.add(entry)
+    live[0] = new = tuple(list(old))  # type: ignore[assignment]
+    assert new is not old
+    entries.add(new)
+    live[0] = old
+    entries.add(old)
+    assert entries.alive() == [old, live[1]]
+
+
+def test_a_discarded_promotion_of_a_promoted_job_leaves_it_in_the_queue_once() -> None:
+    scheduler = Scheduler(ClusterSpec.uniform(1), POLICIES["easy"])
+    first, second = (scheduler.submit(Job(name, 8, 0.0, 10.0)) for name in "ab")
+    scheduler.submit(Job("c", 8, 0.0, 10.0))
+    assert scheduler.cycle(0.0) == [first]
+    for _ in range(2):
+        scheduler.transaction.begin()
+        scheduler.transaction.promote(second)
+        scheduler.transaction.discard()
+    assert len(scheduler.state.queue.slots()) == 2
