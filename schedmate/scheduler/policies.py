@@ -77,6 +77,11 @@ class Policy:
     starvation_bound_s: float = math.inf
     confidence: float = 0.9
 
+    @property
+    def starts_by_plan(self) -> bool:
+        """Whether every blocked job has a plan and all are of one kind: then a job starts when its plan begins."""
+        return self.reservations == math.inf and not self.guarantees
+
     def with_queue_layer(self) -> Policy:
         """This policy with the full queue layer; the same one if it has it."""
         if self.reservations is not None:

@@ -61,7 +61,7 @@ class Scheduler:
         )
         self.transaction = Transaction(self.state)
         if layered:
-            self._actions: tuple[Action, ...] = (age, evict, plan, admit, plan, fill)
+            self._actions: tuple[Action, ...] = (age, evict, plan, admit, plan, fill, plan)
         else:
             self._actions = (allocate, reserve, backfill) if plans else (allocate,)
         self._lanes: dict[tuple[int, str | None], tuple[Lane, Demand]] = {}

@@ -36,12 +36,22 @@ def admit(state: State, tx: Transaction, now: float) -> None:
 
 def _due(state: State, trial: Trial, slot: int, now: float) -> Found | None:
     """A start of a reserved job: as any job's, or as planned when the time has come."""
-    found = trial.find(slot) if state.policy.reservations != math.inf else None
-    if found is not None:
-        return found
+    found = None if state.policy.starts_by_plan else trial.find(slot)
+    return found or _planned(state, trial, slot, now)
+
+
+def _planned(state: State, trial: Trial, slot: int, now: float) -> Found | None:
+    """A start as planned, when the time has come: by the guaranteed plan where there are such."""
+    guaranteed = state.policy.guarantees
     for plans in state.reservations.values():
         for plan in plans:
-            if plan.slot == slot and plan.start_s <= now and _is_free(state, plan.pool, plan.shares):
+            if (
+                plan.slot == slot
+                and plan.start_s <= now
+                and plan.guaranteed == guaranteed
+                and trial.has_quota(slot, plan.pool)
+                and _is_free(state, plan.pool, plan.shares)
+            ):
                 return Found(plan.pool, plan.shares, 0, math.inf)
     return None
 
@@ -110,7 +120,7 @@ class _Heads:
     def _try(self, slot: int, lane: QueueLane) -> bool:
         """Start the head of a lane or give it a reservation; False if the lane is to be left for this cycle."""
         state, layer = self._state, self._layer
-        if state.policy.reservations != math.inf or not any(pool in state.reservations for pool in lane.pools):
+        if not state.policy.starts_by_plan or not any(pool in state.reservations for pool in lane.pools):
             found = self._trial.find(slot)
             if found is not None:
                 self._trial.start(slot, found, "" if state.reservations.get(found.pool) else HEAD)
@@ -133,15 +143,13 @@ class _Heads:
         return False
 
     def _started_by_plan(self, slot: int) -> None:
-        """Where all have plans, one that begins now is a start."""
-        state, now = self._state, self._now
-        for plans in state.reservations.values():
-            for plan in plans:
-                begins = plan.slot == slot and plan.start_s <= now and state.policy.reservations == math.inf
-                if begins and _is_free(state, plan.pool, plan.shares):
-                    self._blocked.remove(slot)
-                    self._trial.start(slot, Found(plan.pool, plan.shares, 0, math.inf))
-                    return
+        """Where all start by plan, one that begins now is a start."""
+        if not self._state.policy.starts_by_plan:
+            return
+        found = _planned(self._state, self._trial, slot, self._now)
+        if found is not None:
+            self._blocked.remove(slot)
+            self._trial.start(slot, found)
 
     def _may_wait_for(self, slot: int, lane: QueueLane, pool: int) -> bool:
         """Whether the job is held up by lack of room, or by others who have borrowed what it is guaranteed."""

@@ -25,7 +25,7 @@ def fill(state: State, tx: Transaction, now: float) -> None:
     layer, fresh = state.layer, state.fresh
     if layer is None:
         return
-    if state.policy.reservations != math.inf or not state.reservations:
+    if not state.policy.starts_by_plan or not state.reservations:
         trial = Trial(state, tx, now)
         if layer.gained:
             _Classes(state, trial, layer.gained, now).start_all()

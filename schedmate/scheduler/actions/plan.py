@@ -21,6 +21,9 @@ from schedmate.scheduler.tenants import TenantUse
 from schedmate.scheduler.transaction import Transaction, milli_of
 from schedmate.scheduler.types import Reservation
 
+#: In plans every job takes some time.
+SHORTEST_SPAN_S = 1e-3
+
 #: Plans by slot.
 Plans = dict[int, Reservation]
 
@@ -123,7 +126,7 @@ def _new(
     from_s = _quota_from(state, layer, ends, slot, pool, now)
     if from_s >= before_s:
         return None
-    span_s = assumed.limit_s if guaranteed else assumed.ends_s
+    span_s = max(SHORTEST_SPAN_S, assumed.limit_s if guaranteed else assumed.ends_s)
     found = earliest(ahead, state.place, demand, others, Window(from_s, before_s, span_s))
     if found is None:
         return None
@@ -183,7 +186,7 @@ def _relocked(state: State, plan: Reservation, ends: ExpectedEnds, now: float) -
 
 def _put(state: State, layer: QueueLayer, pool: int, plans: list[Reservation], now: float) -> None:
     """Keep the plans of one pool, each with what it leaves unused."""
-    if state.policy.reservations != math.inf:  # where all have plans, nothing is started but by a plan
+    if not state.policy.starts_by_plan:
         spared: list[Reservation] = []
         for guaranteed, ends in _kinds(layer, pool):
             ahead = Ahead(state.cluster.pools[pool], ends, state.table, now)
