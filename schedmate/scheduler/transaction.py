@@ -122,6 +122,8 @@ class Transaction:
             raise ValueError(f"slot {slot} does not wait")
         self._log.append(("withdraw", slot, (), 0.0))
         table.live[slot] = None
+        if slot in state.fresh:  # the slot may be another job's before the next cycle
+            state.fresh = [other for other in state.fresh if other != slot]
         if state.layer is not None:
             self._let_go(state.layer, slot)
 

@@ -14,7 +14,7 @@ def test_equal_entries_are_told_apart_when_one_is_put_back() -> None:
     for entry in (old, live[1]):
         assert entry is not None
         entries.add(entry)
-    live[0] = new = tuple(list(old))  # type: ignore[assignment]
+    live[0] = new = (*old,)  # type: ignore[assignment]
     assert new is not old
     entries.add(new)
     live[0] = old
@@ -32,3 +32,15 @@ def test_a_discarded_promotion_of_a_promoted_job_leaves_it_in_the_queue_once() -
         scheduler.transaction.promote(second)
         scheduler.transaction.discard()
     assert len(scheduler.state.queue.slots()) == 2
+
+
+def test_the_slot_of_a_job_taken_back_before_any_cycle_starts_its_next_job_once() -> None:
+    for policy in ("easy", "core"):
+        scheduler = Scheduler(ClusterSpec.uniform(2), POLICIES[policy])
+        running = scheduler.submit(Job("running", 8, 0.0, 10.0, 10.0))
+        scheduler.submit(Job("wide", 16, 0.0, 10.0, 10.0))
+        assert scheduler.cycle(0.0) == [running]
+        slot = scheduler.submit(Job("taken back", 1, 0.0, 10.0, 10.0))
+        scheduler.withdraw(slot)
+        assert scheduler.submit(Job("next", 1, 0.0, 10.0, 10.0)) == slot
+        assert scheduler.cycle(0.0) == [slot]
