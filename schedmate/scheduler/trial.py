@@ -44,14 +44,14 @@ class Found(NamedTuple):
 class Trial:
     """Starts jobs one after the other at ``now``; every one sees what those before it took."""
 
-    __slots__ = ("_later", "_now", "_state", "_tx", "_views", "layer")
+    __slots__ = ("_later", "_now", "_tx", "_views", "layer", "state")
 
     def __init__(self, state: State, tx: Transaction, now: float) -> None:
         layer = state.layer
         if layer is None:
             raise ValueError("this policy has no queue layer")
         self.layer: QueueLayer = layer
-        self._state, self._tx, self._now = state, tx, now
+        self.state, self._tx, self._now = state, tx, now
         self._views: dict[tuple[int, int], View] = {}
         self._later: TenantUse | None = None
 
@@ -62,13 +62,13 @@ class Trial:
             return lane.rank, entry[0] - lane.shift_s, entry[1]
         standing_s = layer.standings_s.get(lane.tenant)
         if standing_s is None:
-            standing_s = layer.fair.standing(lane.tenant, self._now) * self._state.policy.fair_share_s
+            standing_s = layer.fair.standing(lane.tenant, self._now) * self.state.policy.fair_share_s
             layer.standings_s[lane.tenant] = standing_s
         return lane.rank, entry[0] + standing_s - lane.shift_s, entry[1]
 
     def find(self, slot: int) -> Found | None:
         """A start of the waiting job in ``slot`` now, on the first of its pools that has one."""
-        state, layer, table = self._state, self.layer, self._state.table
+        state, layer, table = self.state, self.layer, self.state.table
         lane, demand = table.queue_lanes[slot], table.demands[slot]
         if lane is None:
             return None
@@ -100,12 +100,17 @@ class Trial:
         return None
 
     def _hints(self, slot: int) -> Hints | None:
-        job = self._state.table.jobs[slot]
+        job = self.state.table.jobs[slot]
         return job.hints if job is not None else None
+
+    def has_quota(self, slot: int, pool: int) -> bool:
+        """Whether the job in ``slot`` may use the pool by the quota of its tenant and of all above it."""
+        lane, use = self.state.table.queue_lanes[slot], self.layer.use
+        return use is None or lane is None or use.bound(lane.tenant, pool, self.state.table.demands[slot].gpu_milli) < 0
 
     def late(self, slot: int, lane: QueueLane, plans: Sequence[Reservation]) -> tuple[int, float]:
         """One bit for each plan that it would run beyond if it started now, and when it must leave for the others."""
-        state, table, now = self._state, self._state.table, self._now
+        state, table, now = self.state, self.state.table, self._now
         assumed, job = table.assumed[slot], table.jobs[slot]
         late, leave_s, bit = 0, math.inf, 1
         for plan in plans:
@@ -131,7 +136,7 @@ class Trial:
 
     def start(self, slot: int, found: Found, reason: str = "") -> None:
         """Start the job in ``slot`` as found."""
-        state, layer, table = self._state, self.layer, self._state.table
+        state, layer, table = self.state, self.layer, self.state.table
         pool, shares, late, leave_s = found
         lane, plans = table.queue_lanes[slot], state.reservations.get(pool, ())
         beside = {id(plan) for i, plan in enumerate(plans) if late >> i & 1}
@@ -156,19 +161,19 @@ class Trial:
             return ON_HINT.format(found.leave_s)
         if found.late:
             return BESIDE
-        return IN_TIME if self._state.reservations.get(found.pool) else NOTHING_RESERVED
+        return IN_TIME if self.state.reservations.get(found.pool) else NOTHING_RESERVED
 
     def _view(self, pool: int, late: int, beside: tuple[Spare, ...]) -> View:
         if not late:
-            return self._state.cluster.pools[pool]
+            return self.state.cluster.pools[pool]
         view = self._views.get((pool, late))
         if view is None:
-            view = self._views[pool, late] = self._state.cluster.pools[pool].restricted(beside)
+            view = self._views[pool, late] = self.state.cluster.pools[pool].restricted(beside)
         return view
 
     def _reserved_use(self, slot: int) -> TenantUse:
         """The tenants' use with all reserved jobs but this one counted as if they ran."""
-        state = self._state
+        state = self.state
         if self._later is None:
             self._later = reserved_use(state, self.layer)
         if slot not in self.layer.queue.reserved:

@@ -18,7 +18,8 @@ from schedmate.scheduler.tenants import Queueing
 from schedmate.scheduler.transaction import Transaction
 from schedmate.scheduler.trial import HEAD, Found, Place, Trial
 
-RESERVED = "its reserved start has come, or it fits earlier"
+RESERVED = "has a reservation, and fits now"
+PLANNED = "its reserved start has come"
 
 
 def admit(state: State, tx: Transaction, now: float) -> None:
@@ -28,16 +29,14 @@ def admit(state: State, tx: Transaction, now: float) -> None:
         return
     trial = Trial(state, tx, now)
     for slot in sorted(layer.reserved, key=lambda slot: _rank(state, slot)):
-        found = _due(state, trial, slot, now)
+        found = None if state.policy.starts_by_plan else trial.find(slot)
         if found is not None:
             trial.start(slot, found, RESERVED)
+            continue
+        found = _planned(state, trial, slot, now)
+        if found is not None:
+            _start_as_planned(trial, slot, found)
     _Heads(state, tx, trial, now).start_all()
-
-
-def _due(state: State, trial: Trial, slot: int, now: float) -> Found | None:
-    """A start of a reserved job: as any job's, or as planned when the time has come."""
-    found = None if state.policy.starts_by_plan else trial.find(slot)
-    return found or _planned(state, trial, slot, now)
 
 
 def _planned(state: State, trial: Trial, slot: int, now: float) -> Found | None:
@@ -54,6 +53,12 @@ def _planned(state: State, trial: Trial, slot: int, now: float) -> Found | None:
             ):
                 return Found(plan.pool, plan.shares, 0, math.inf)
     return None
+
+
+def _start_as_planned(trial: Trial, slot: int, found: Found) -> None:
+    trial.start(slot, found, PLANNED)
+    if not trial.state.policy.starts_by_plan:  # what others are expected to do was not looked at
+        trial.layer.moved |= 1 << found.pool
 
 
 def _is_free(state: State, pool: int, shares: Shares) -> bool:
@@ -134,7 +139,8 @@ class _Heads:
             return False
         self._blocked.append(slot)
         if (strict or self._is_due(slot, lane)) and reserve(state, self._tx, slot, pools, self._now):
-            self._started_by_plan(slot)
+            if self._start_as_planned(slot):
+                return True
             self._count(
                 slot, tuple(pool for pool, plans in state.reservations.items() if any(p.slot == slot for p in plans))
             )
@@ -142,14 +148,14 @@ class _Heads:
         self._count(slot, pools)
         return False
 
-    def _started_by_plan(self, slot: int) -> None:
-        """Where all start by plan, one that begins now is a start."""
-        if not self._state.policy.starts_by_plan:
-            return
+    def _start_as_planned(self, slot: int) -> bool:
+        """Start a job whose plan begins now: it may have been kept by what others are expected, not bound, to do."""
         found = _planned(self._state, self._trial, slot, self._now)
-        if found is not None:
-            self._blocked.remove(slot)
-            self._trial.start(slot, found)
+        if found is None:
+            return False
+        self._blocked.remove(slot)
+        _start_as_planned(self._trial, slot, found)
+        return True
 
     def _may_wait_for(self, slot: int, lane: QueueLane, pool: int) -> bool:
         """Whether the job is held up by lack of room, or by others who have borrowed what it is guaranteed."""

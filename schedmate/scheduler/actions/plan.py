@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping
 from dataclasses import replace
 
 from schedmate.scheduler.actions.reserve import SHORTEST_EXTENSION_S
@@ -35,7 +34,9 @@ def plan(state: State, tx: Transaction, now: float) -> None:
         return
     for pool, plans in list(state.reservations.items()):
         extend(state, tx, pool, now)
-        if any(each.start_s < now for each in plans) or _is_overrun(state, layer, pool, now):
+        if any(each.start_s < now for each in plans):
+            layer.moved |= 1 << pool
+        if _is_overrun(state, layer, pool, now):
             layer.broken |= 1 << pool
         if (layer.stale | layer.moved | layer.broken) >> pool & 1:
             _renew(state, layer, pool, now)
@@ -96,96 +97,136 @@ def _is_overrun(state: State, layer: QueueLayer, pool: int, now: float) -> bool:
 
 
 def _kinds(layer: QueueLayer, pool: int) -> list[tuple[bool, ExpectedEnds]]:
-    """Guaranteed or not, and the ends that count for it; guaranteed first."""
+    """Guaranteed or not, and the ends that count for it; expected first."""
     expected = [(False, layer.ends[pool])]
-    return expected if layer.limits is None else [(True, layer.limits[pool]), *expected]
+    return expected if layer.limits is None else [*expected, (True, layer.limits[pool])]
 
 
 def _both(state: State, layer: QueueLayer, slot: int, pool: int, now: float) -> tuple[Reservation, ...]:
     """The expected and the guaranteed plan of a job that has none yet."""
-    found: list[Reservation] = []
     own = _rank(state, slot)
+    others = [each for each in state.reservations.get(pool, ()) if _rank(state, each.slot) <= own]
+    found: list[Reservation] = []
     for guaranteed, ends in _kinds(layer, pool):
-        others = [
-            other
-            for other in state.reservations.get(pool, ())
-            if other.guaranteed == guaranteed and _rank(state, other.slot) <= own
-        ]
-        ahead = Ahead(state.cluster.pools[pool], ends, state.table, now)
-        new = _new(state, layer, ahead, ends, slot, pool, others, now, math.inf, guaranteed)
+        search = _Search(state, layer, pool, ends, guaranteed, now)
+        kept = [each for each in others if each.guaranteed == guaranteed]
+        from_s = found[0].start_s if found else now
+        new = search.plan(slot, kept, from_s, math.inf)
         if new is not None:
-            found.insert(0, _locked(state, new, bool(found)))
+            found.append(new)
     return tuple(found)
 
 
-def _new(
-    state: State, layer: QueueLayer, ahead: Ahead, ends: ExpectedEnds, slot: int, pool: int,
-    others: list[Reservation], now: float, before_s: float, guaranteed: bool,
-) -> Reservation | None:  # fmt: skip
-    demand, assumed = state.table.demands[slot], state.table.assumed[slot]
-    from_s = _quota_from(state, layer, ends, slot, pool, now)
-    if from_s >= before_s:
-        return None
-    span_s = max(SHORTEST_SPAN_S, assumed.limit_s if guaranteed else assumed.ends_s)
-    found = earliest(ahead, state.place, demand, others, Window(from_s, before_s, span_s))
-    if found is None:
-        return None
-    return Reservation(slot, pool, found[0], found[1], {}, guaranteed, found[0] + span_s)
+class _Search:
+    """Looks for plans of one kind on one pool."""
 
+    def __init__(
+        self, state: State, layer: QueueLayer, pool: int, ends: ExpectedEnds, guaranteed: bool, now: float
+    ) -> None:
+        self._state, self._layer, self._pool, self._ends = state, layer, pool, ends
+        self._guaranteed, self._now = guaranteed, now
+        self._ahead = Ahead(state.cluster.pools[pool], ends, state.table, now)
 
-def _locked(state: State, new: Reservation, has_guaranteed: bool) -> Reservation:
-    """An expected plan of a job that has waited too long and has no guaranteed one locks its nodes."""
-    locks = state.policy.guarantees and not new.guaranteed and not has_guaranteed
-    return replace(new, locked=True) if locks and _rank(state, new.slot) == -math.inf else new
+    def plan(self, slot: int, others: list[Reservation], from_s: float, before_s: float) -> Reservation | None:
+        """The first start in time that takes nothing from the others: neither GPUs nor quota."""
+        table, assumed = self._state.table, self._state.table.assumed[slot]
+        expected_s = assumed.within_s if assumed.within_s < math.inf else assumed.ends_s
+        span_s = max(SHORTEST_SPAN_S, assumed.limit_s if self._guaranteed else expected_s)
+        from_s = max(from_s, self._now)
+        while from_s < before_s:
+            window = Window(from_s, before_s, span_s)
+            found = earliest(self._ahead, self._state.place, table.demands[slot], others, window)
+            if found is None:
+                return None
+            start_s, shares = found
+            if self._has_quota(slot, others, start_s, start_s + span_s):
+                return Reservation(slot, self._pool, start_s, shares, {}, self._guaranteed, start_s + span_s)
+            from_s = self._next_change(others, start_s)
+        return None
+
+    def _has_quota(self, slot: int, others: list[Reservation], start_s: float, end_s: float) -> bool:
+        """Whether quota suffices at the start and when any of the others starts later."""
+        layer, table = self._layer, self._state.table
+        lane, milli = table.queue_lanes[slot], table.demands[slot].gpu_milli
+        if layer.use is None or lane is None:
+            return True
+        times_s = {start_s, *(other.start_s for other in others if start_s < other.start_s < end_s)}
+        return all(self._use_at(layer.use, others, at_s).bound(lane.tenant, self._pool, milli) < 0 for at_s in times_s)
+
+    def _use_at(self, use: TenantUse, others: list[Reservation], at_s: float) -> TenantUse:
+        table, then, now = self._state.table, use.copy(), self._now
+        changes = [(other.slot, 1) for other in others if other.start_s <= at_s < other.end_s]
+        order = self._ends.order
+        ended = order[: bisect_right(order, (at_s, math.inf))]
+        changes += [(slot, -1) for end_s, slot in ended if not table.starts_s[slot] < now >= end_s]
+        for slot, sign in changes:
+            lane, shares = table.queue_lanes[slot], table.shares[slot]
+            milli = table.demands[slot].gpu_milli if shares is None else milli_of(table.demands[slot], shares)
+            then.charge(lane.tenant if lane is not None else 0, self._pool, sign * milli)
+        return then
+
+    def _next_change(self, others: list[Reservation], after_s: float) -> float:
+        order = self._ends.order
+        at = bisect_right(order, (after_s, math.inf))
+        times_s = [order[at][0]] if at < len(order) else []
+        return min([*times_s, *(other.end_s for other in others if other.end_s > after_s)], default=math.inf)
 
 
 def _renew(state: State, layer: QueueLayer, pool: int, now: float) -> None:
     """All plans of one pool, in the order of class and reservation."""
-    plans, bit = state.reservations.get(pool, ()), 1 << pool
+    plans = state.reservations.get(pool, ())
     at = {slot: i for i, slot in enumerate(layer.reserved)}
     slots = sorted({old.slot for old in plans}, key=lambda slot: (_rank(state, slot), at.get(slot, -1)))
-    renewed: list[Reservation] = []
+    broken, moved = layer.broken >> pool & 1, layer.moved >> pool & 1
+    renewed: list[Plans] = []
     for guaranteed, ends in _kinds(layer, pool):
         old = {each.slot: each for each in plans if each.guaranteed == guaranteed}
-        anew = bool(layer.broken & bit or (layer.moved & bit and not guaranteed))
-        sure = {each.slot for each in renewed}
-        renewed += _renewed(state, layer, ends, pool, slots, old, sure, now, guaranteed, anew).values()
-    _put(state, layer, pool, renewed, now)
-
-
-def _renewed(
-    state: State, layer: QueueLayer, ends: ExpectedEnds, pool: int, slots: list[int], old: Mapping[int, Reservation],
-    sure: set[int], now: float, guaranteed: bool, anew: bool,
-) -> Plans:  # fmt: skip
-    ahead = Ahead(state.cluster.pools[pool], ends, state.table, now)
-    kept: Plans = {} if anew else dict(old)
-    if anew and not layer.broken >> pool & 1:
-        locked = [each for each in old.values() if each.locked and each.slot not in sure]
-        kept = {each.slot: _relocked(state, each, ends, now) for each in locked}
-    for slot in slots:
-        before = kept.get(slot)
-        if before is not None and before.locked and slot not in sure:
-            continue
-        others = [other for key, other in kept.items() if key != slot]
-        before_s = math.inf if before is None else before.start_s
-        new = _new(state, layer, ahead, ends, slot, pool, others, now, before_s, guaranteed)
-        if new is not None:
-            kept[slot] = _locked(state, new, slot in sure)
-    return kept
+        if broken or (moved and not guaranteed):
+            kept = (
+                {} if broken else {each.slot: _relocked(state, each, ends, now) for each in old.values() if each.locked}
+            )
+        else:
+            kept = dict(old)
+        search = _Search(state, layer, pool, ends, guaranteed, now)
+        for slot in slots:
+            before = kept.get(slot)
+            if before is not None and before.locked:
+                continue
+            others = [other for key, other in kept.items() if key != slot]
+            from_s = now
+            if guaranteed and slot in renewed[0]:
+                from_s = min(renewed[0][slot].start_s, old[slot].start_s if slot in old else math.inf)
+            new = search.plan(slot, others, from_s, math.inf if before is None else before.start_s)
+            if new is not None:
+                kept[slot] = new
+        renewed.append(kept)
+    _put(state, layer, pool, [each for kept in renewed for each in kept.values()], now)
 
 
 def _relocked(state: State, plan: Reservation, ends: ExpectedEnds, now: float) -> Reservation:
     """A plan that locks its nodes stays on them; it starts when what runs there is expected to have ended."""
     nodes, start_s = {share[0] for share in plan.shares}, now
     for end_s, slot in reversed(ends.order):
-        if state.table.pools[slot] == plan.pool and any(share[0] in nodes for share in state.table.shares[slot] or ()):
+        if any(share[0] in nodes for share in state.table.shares[slot] or ()):
             start_s = max(now, end_s)
             break
     return replace(plan, start_s=start_s, end_s=start_s + (plan.end_s - plan.start_s))
 
 
+def _locked(state: State, plans: list[Reservation]) -> list[Reservation]:
+    """Expected plans of jobs that have waited too long and have no guaranteed one lock their nodes."""
+    if not state.policy.guarantees:
+        return plans
+    sure = {each.slot for each in plans if each.guaranteed}
+    return [
+        replace(each, locked=not each.guaranteed and each.slot not in sure and _rank(state, each.slot) == -math.inf)
+        for each in plans
+    ]
+
+
 def _put(state: State, layer: QueueLayer, pool: int, plans: list[Reservation], now: float) -> None:
     """Keep the plans of one pool, each with what it leaves unused."""
+    plans = _locked(state, plans)
     if not state.policy.starts_by_plan:
         spared: list[Reservation] = []
         for guaranteed, ends in _kinds(layer, pool):
@@ -199,23 +240,6 @@ def _put(state: State, layer: QueueLayer, pool: int, plans: list[Reservation], n
         layer.gained |= 1 << pool
     rest = {p: each for p, each in state.reservations.items() if p != pool}
     state.reservations = {**rest, pool: kept} if kept else rest
-
-
-def _quota_from(state: State, layer: QueueLayer, ends: ExpectedEnds, slot: int, pool: int, now: float) -> float:
-    """From when on there is quota for the job: now, or when borrowers have ended."""
-    table, lane = state.table, state.table.queue_lanes[slot]
-    milli = table.demands[slot].gpu_milli
-    if layer.use is None or lane is None or layer.use.bound(lane.tenant, pool, milli) < 0:
-        return now
-    use: TenantUse = layer.use.copy()
-    for end_s, ending in ends.order:
-        if end_s == math.inf:
-            return math.inf
-        theirs = table.queue_lanes[ending]
-        use.charge(theirs.tenant if theirs else 0, pool, -milli_of(table.demands[ending], table.shares[ending] or ()))
-        if use.bound(lane.tenant, pool, milli) < 0:
-            return max(now, end_s)
-    return math.inf
 
 
 def _rank(state: State, slot: int) -> float:
