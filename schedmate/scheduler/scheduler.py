@@ -148,7 +148,10 @@ class Scheduler:
             slot
             for slot in table.running()
             if table.pools[slot] == pool
-            and any(share[0] == node and (len(share) < 3 or share[2] & devices) for share in table.shares[slot] or ())
+            and any(
+                share[0] == node and (devices < 0 or len(share) < 3 or share[2] & devices)
+                for share in table.shares[slot] or ()
+            )
         ]
 
     def _lose(self, slots: list[int], now: float, told: bool = False) -> list[int]:
@@ -281,7 +284,7 @@ class Scheduler:
         if not found:
             raise Unschedulable(f"job {job.job_id} {self._why_never(demand, types)}")
         empty = TenantUse(tree)
-        allowed = [pool for pool in found if empty.bound(tenant, pool, demand.gpu_milli) < 0]
+        allowed = [pool for pool in found if layer.use is None or empty.bound(tenant, pool, demand.gpu_milli) < 0]
         if not allowed:
             raise Unschedulable(
                 f"job {job.job_id}: {empty.why_not(tenant, found[0], demand.gpu_milli)}, it can never start"
