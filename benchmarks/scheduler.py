@@ -82,7 +82,7 @@ def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=FULL_NODES)
-    parser.add_argument("--policy", default="kant")
+    parser.add_argument("--policy", default="core")
     parser.add_argument("--pending", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=3, help="of fill; the best counts")

@@ -13,6 +13,8 @@ import yaml
 
 from schedmate.scheduler import ClusterSpec, Hints, Job, PoolSpec
 from schedmate.scheduler.cluster_types import NodeShape
+from schedmate.scheduler.demand import Demand, Role
+from schedmate.scheduler.tenants import Queueing, Quota, Tenant
 from schedmate.scheduler.topology import Topology
 
 MIX_FILE = Path(__file__).resolve().parent / "data" / "scheduler_mix.yaml"
@@ -62,21 +64,78 @@ class Load:
         weight = np.array([pool.gpus for pool in self.spec.pools], dtype=float)
         pool = rng.choice(len(weight), _BATCH, p=weight / weight.sum())
         submit_s = rng.uniform(-jobs["submitted_within_s"], 0.0, _BATCH)
+        topology = rng.uniform(size=_BATCH)
+        cpus = np.where(rng.uniform(size=_BATCH) < jobs["with_cpus"], rng.choice(jobs["cpus_per_gpu"], _BATCH), 0)
+        preemptible = rng.uniform(size=_BATCH) < jobs["preemptible"]
+        priority = rng.choice(list(jobs["priorities"]), _BATCH, p=list(jobs["priorities"].values()))
+        teams, team_share = self._teams()
+        team = rng.choice(len(teams), _BATCH, p=team_share)
         drawn = []
         for i in range(_BATCH):
             gpus = int(sizes[which[i]]["gpus"])
             only = self.spec.pools[pool[i]]
+            demand = self._demand(gpus, only, topology[i], int(cpus[i]))
             job = Job(
                 f"job-{number + i}",
-                gpus,
+                demand.gpus,
                 float(submit_s[i]),
                 estimate_s=float(expected_s[i]),
                 limit_s=math.ceil(limit_s[i]) if with_limit[i] else None,
                 gpu_type=None if any_type[i] or gpus > only.gpus else only.name,
                 hints=Hints(float(expected_s[i]), float(expected_s[i]) * jobs["hint_high"]) if with_hint[i] else None,
+                tenant=teams[team[i]],
+                priority=int(priority[i]),
+                preemptible=bool(preemptible[i]),
+                checkpoint_s=jobs["checkpoint_s"] if preemptible[i] else None,
+                demand=demand,
             )
             drawn.append(Arrival(job, float(run_s[i])))
         return drawn
+
+    def _demand(self, gpus: int, pool: PoolSpec, topology: float, cpus_per_gpu: int) -> Demand:
+        jobs, width = self.mix["jobs"], self.mix["cluster"]["gpus_per_node"]
+        wishes, level, required = jobs["topology"], None, False
+        if gpus > width and topology < wishes["required"]:
+            leaf_gpus = width * self.mix["cluster"]["nodes_per_leaf"]
+            level, required = ("leaf" if gpus <= leaf_gpus else "spine"), True
+        elif gpus > width and topology < wishes["required"] + wishes["preferred_leaf"]:
+            level = "leaf"
+        each = min(gpus, width)
+        if not cpus_per_gpu:
+            return Demand.of(gpus=gpus, level=level, required=required)
+        memory_mib = each * jobs["memory_gib_per_gpu"] * 1024
+        role = Role("worker", gpus // each, each, cpus_milli=each * cpus_per_gpu * 1000, memory_mib=memory_mib)
+        return Demand.of((role,), level=level, required=required)
+
+    def _teams(self) -> tuple[list[str], list[float]]:
+        departments = self.mix["tenants"]["departments"]
+        teams = [(f"{d['name']}/{i}", d["share"] / d["teams"]) for d in departments for i in range(d["teams"])]
+        return [name for name, _ in teams], [share for _, share in teams]
+
+    def tenants(self) -> tuple[Tenant, ...]:
+        """The tree: departments and their teams."""
+        return tuple(
+            self._tenant(
+                d,
+                d["name"],
+                d["share"],
+                tuple(self._tenant(d, f"{d['name']}/{i}", d["share"] / d["teams"]) for i in range(d["teams"])),
+            )
+            for d in self.mix["tenants"]["departments"]
+        )
+
+    def _tenant(self, department: dict[str, Any], name: str, share: float, teams: tuple[Tenant, ...] = ()) -> Tenant:
+        quotas = {}
+        for pool in self.spec.pools:
+            # Whole GPUs, rounded down for teams so that they never add up to more than their department has.
+            guaranteed = math.floor(pool.gpus * self.mix["tenants"]["guaranteed"] * share)
+            borrow, lend = (
+                None if teams or key not in department else math.floor(guaranteed * department[key])
+                for key in ("borrow", "lend")
+            )
+            quotas[pool.name] = Quota(guaranteed, borrow, lend)
+        queueing = department.get("queueing")
+        return Tenant(name, quotas, teams, queueing=None if queueing is None else Queueing(queueing))
 
 
 def load(nodes: int = FULL_NODES, path: Path = MIX_FILE) -> Load:

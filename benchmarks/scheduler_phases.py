@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from time import perf_counter, process_time
 from typing import Any, TypeVar
@@ -13,10 +13,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from benchmarks.scheduler_load import Arrival, Load
-from schedmate.scheduler import POLICIES, Job, Scheduler
+from schedmate.scheduler import POLICIES, Job, Scheduler, Unschedulable
 
 Row = dict[str, Any]
 T = TypeVar("T")
+
+RESERVATIONS = 4
+"""Blocked jobs of each pool that have one."""
 
 FULL = 0.985
 """Share of the GPUs up to which a cluster is filled before jobs are ended at random."""
@@ -56,12 +59,14 @@ class Driver:
 
     def __init__(self, load: Load, policy: str, seed: int) -> None:
         self.load = load
-        self.scheduler = Scheduler(load.spec, POLICIES[policy])
+        self.scheduler = Scheduler(load.spec, replace(POLICIES[policy], reservations=RESERVATIONS), load.tenants())
         self.arrivals: Iterator[Arrival] = load.arrivals(seed)
         self.run_s: dict[int, float] = {}
         self.ends: list[tuple[float, int]] = []
         self.pending = 0
         self.now_s = 0.0
+        self.evictions = 0
+        self.refused = 0
 
     @property
     def allocated(self) -> float:
@@ -76,19 +81,33 @@ class Driver:
         self.pending += 1
         return slot
 
+    def submit_next(self) -> int:
+        """Queue the next job of the load that can ever start."""
+        while True:
+            try:
+                return self.submit(next(self.arrivals))
+            except Unschedulable:
+                self.refused += 1
+
     def withdraw(self, slot: int) -> None:
         """A waiting job is taken back by its user."""
-        self.scheduler.state.table.live[slot] = None
+        self.scheduler.withdraw(slot)
         self.pending -= 1
 
     def refill(self, pending: int) -> None:
         """Queue jobs until so many wait."""
         while self.pending < pending:
-            self.submit(next(self.arrivals))
+            self.submit_next()
 
     def started(self, slots: list[int]) -> None:
         """Note when the jobs that have started will end."""
-        self.pending -= len(slots)
+        evicted = self.scheduler.evicted
+        self.evictions += len(evicted)
+        self.pending += len(evicted) - len(slots)
+        if evicted:
+            gone = set(evicted)
+            self.ends = [pair for pair in self.ends if pair[1] not in gone]
+            heapify(self.ends)
         for slot in slots:
             heappush(self.ends, (self.now_s + self.run_s[slot], slot))
 
@@ -99,7 +118,10 @@ class Driver:
         return slots
 
     def next_end(self) -> int:
-        """Move the clock to the next end; the slot that is over."""
+        """Move the clock to the next end, with the cycles that are due on the way; the slot that is over."""
+        while self.scheduler.wake_s < self.ends[0][0]:
+            self.now_s = self.scheduler.wake_s
+            self.cycle()
         self.now_s, slot = heappop(self.ends)
         return slot
 
@@ -127,9 +149,9 @@ def fill(load: Load, policy: str, jobs: int, seed: int, repeat: int) -> Row:
     rows = []
     for _ in range(repeat):
         driver, submits, decides = Driver(load, policy, seed), Clock(), Clock()
-        arrivals = [next(driver.arrivals) for _ in range(jobs)]
+        driver.arrivals = iter([next(driver.arrivals) for _ in range(jobs + jobs // 10)])
         gc.collect()
-        submits.time(lambda d=driver, a=arrivals: [d.submit(each) for each in a])  # type: ignore[misc]
+        submits.time(lambda d=driver: d.refill(jobs))  # type: ignore[misc]
         started = decides.time(driver.cycle)
         rows.append(
             {
@@ -177,6 +199,8 @@ def steady(
         "started": starts,
         "started_per_cpu_s": starts / total_s,
         "submit_mean_cpu_ms": float(np.sum(submits.cpu_ms)) / max(1, starts),
+        "evictions": driver.evictions,
+        "reserved": len({plan.slot for plans in driver.scheduler.state.reservations.values() for plan in plans}),
         "clock_moved_s": driver.now_s,
     }
 
@@ -185,7 +209,7 @@ def _filled(load: Load, policy: str, seed: int, allocated: float, most_gpus: int
     """A cluster filled until nearly nothing fits, then thinned to the share; nothing waits."""
     driver = Driver(load, policy, seed)
     while driver.allocated < FULL:
-        slot = driver.submit(next(driver.arrivals))
+        slot = driver.submit_next()
         if not driver.cycle():
             driver.withdraw(slot)
     driver.thin(allocated, seed, most_gpus)
@@ -193,7 +217,7 @@ def _filled(load: Load, policy: str, seed: int, allocated: float, most_gpus: int
 
 
 def _wide(gpus: int, pool: str, name: str) -> Job:
-    return Job(name, gpus, submit_s=-1e6, estimate_s=3600.0, limit_s=7200.0, gpu_type=pool)
+    return Job(name, gpus, submit_s=-1e6, estimate_s=3600.0, limit_s=7200.0, gpu_type=pool, priority=9)
 
 
 def gang(load: Load, policy: str, seed: int, gpus: int, samples: int) -> Row:
