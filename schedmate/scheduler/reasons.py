@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedmate.scheduler.placement import why_not
 from schedmate.scheduler.state import State
 from schedmate.scheduler.tenants import Queueing
-from schedmate.scheduler.transaction import Transaction
+from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.trial import Trial
 
 
@@ -17,12 +17,13 @@ def why_waiting(state: State, tx: Transaction, slot: int, now: float) -> str:
         return ""
     reasons = []
     for pool in lane.pools:
-        quota = layer.use.why_not(lane.tenant, pool, demand.gpu_milli) if layer.use is not None else ""
+        spec = state.cluster.spec.pools[pool]
+        quota = layer.use.why_not(lane.tenant, pool, asked_milli(demand, spec)) if layer.use is not None else ""
         index = state.cluster.pools[pool]
         if quota:
             reasons.append(quota)
         elif state.place(index, demand) is None:
-            reasons.append(why_not(state.cluster.spec.pools[pool], index, demand))
+            reasons.append(why_not(spec, index, demand))
         elif (lane.tenant, pool) in layer.barred:
             reasons.append(f"stands behind {_head(state, lane.tenant)}in the strict queue {_name(state, lane.tenant)}")
         else:

@@ -12,7 +12,7 @@ from heapq import heappush
 from typing import Any
 
 from schedmate.scheduler.classes import QueueLane
-from schedmate.scheduler.cluster_types import WHOLE_MILLI, Shares
+from schedmate.scheduler.cluster_types import WHOLE_MILLI, PoolSpec, Shares
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.fair_share import Use
@@ -390,6 +390,15 @@ def _kind(state: State, kind: str, pool: int) -> ExpectedEnds:
     if layer.limits is None:
         raise ValueError("this policy keeps no hard limits")
     return layer.limits[pool]
+
+
+def asked_milli(demand: Demand, pool: PoolSpec) -> int:
+    """What a demand would count on a pool at most, in thousandths of a GPU: slices have their size there."""
+    parts = [(role.profile, role.replicas) for role in demand.roles if role.profile is not None]
+    if not parts:
+        return demand.gpu_milli
+    sizes = {profile.name: profile.milli for profile in pool.profiles}
+    return demand.gpu_milli + sum(sizes.get(profile, 0) * replicas for profile, replicas in parts)
 
 
 def milli_of(demand: Demand, shares: Shares) -> int:
