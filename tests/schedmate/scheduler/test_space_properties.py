@@ -74,7 +74,7 @@ def roles(draw: st.DrawFn) -> Role:
 def demands(draw: st.DrawFn) -> Demand:
     if draw(st.booleans()):
         return Demand.plain(draw(st.integers(1, 12)))
-    many = tuple(draw(st.lists(roles(), max_size=2)))
+    many = tuple(draw(st.lists(roles(), max_size=3)))
     zone = draw(st.sampled_from([None, None, "web"]))
     spread = zone is not None and draw(st.booleans())
     levels = ["island", "node", "hbd", "leaf", "spine", "pool"]
@@ -316,7 +316,9 @@ def test_a_placement_is_found_whenever_there_is_one(data: st.DataObject, spec: P
     index, demand = filled(data, layout), data.draw(complete_demands())
     parts = layout.parts(demand)
     if not isinstance(parts, str):
-        assert (place(index, demand) is not None) == exists(index, demand, parts)
+        shares = place(index, demand)
+        assert (shares is not None) == exists(index, demand, parts)
+        index.take(shares or ())
 
 
 @settings(max_examples=300, deadline=None)
