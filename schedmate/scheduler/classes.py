@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from schedmate.scheduler.bounds import Bounds
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.pending import Entry, OrderedEntries
 from schedmate.scheduler.policies import Assumed
@@ -17,24 +18,26 @@ from schedmate.scheduler.policies import Assumed
 class JobClass(OrderedEntries):
     """Waiting jobs of one lane, demand and magnitude of time. ``shortest_s`` is at most the smallest ``within_s``."""
 
-    __slots__ = ("lane", "shortest_s")
+    __slots__ = ("group", "lane", "shortest_s")
 
-    def __init__(self, live: list[Entry | None], lane: QueueLane) -> None:
+    def __init__(self, live: list[Entry | None], lane: QueueLane, group: Group) -> None:
         super().__init__(live)
         self.lane = lane
+        self.group = group
         self.shortest_s = math.inf
 
 
 class Group:
-    """All classes of one demand on one set of pools."""
+    """All classes of one demand on one set of pools; ``bounds`` are those of all their jobs."""
 
-    __slots__ = ("classes", "demand", "pool_bits", "pools")
+    __slots__ = ("bounds", "classes", "demand", "pool_bits", "pools")
 
-    def __init__(self, pools: tuple[int, ...], demand: Demand) -> None:
+    def __init__(self, pools: tuple[int, ...], demand: Demand, live: list[Entry | None]) -> None:
         self.pools = pools
         self.pool_bits = sum(1 << pool for pool in pools)
         self.demand = demand
         self.classes: list[JobClass] = []
+        self.bounds: Bounds[JobClass] = Bounds(live)
 
 
 class QueueLane:
@@ -97,14 +100,15 @@ class ClassQueue:
         magnitude = int(bound_s).bit_length() if bound_s < math.inf else -1
         found = lane.job_class(demand, magnitude)
         if found is None:
-            found = JobClass(self._live, lane)
-            lane.add_class(demand, magnitude, found)
             group = self.groups.get((lane.pools, demand))
             if group is None:
-                group = self.groups[lane.pools, demand] = Group(lane.pools, demand)
+                group = self.groups[lane.pools, demand] = Group(lane.pools, demand, self._live)
                 self.groups_in_order.append(group)
+            found = JobClass(self._live, lane, group)
+            lane.add_class(demand, magnitude, found)
             group.classes.append(found)
         found.add(entry)
+        found.group.bounds.add(entry, found)
         if within_s < found.shortest_s:
             found.shortest_s = within_s
 

@@ -13,13 +13,14 @@ from typing import NamedTuple
 
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import Shares, Spare
+from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.leaning import leaning
 from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.placement import View
 from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.state import State
 from schedmate.scheduler.tenants import TenantUse
-from schedmate.scheduler.transaction import Transaction
+from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.types import Hints, Reservation
 
 HEAD = "first in the queue and it fits"
@@ -77,7 +78,7 @@ class Trial:
             index, verdicts = state.cluster.pools[pool], layer.verdicts[pool]
             if (barred and (lane.tenant, pool) in barred) or verdicts.is_no(index, demand, ()):
                 continue
-            if layer.use is not None and layer.use.bound(lane.tenant, pool, demand.gpu_milli) >= 0:
+            if layer.use is not None and layer.use.bound(lane.tenant, pool, self._asked(slot, pool)) >= 0:
                 continue
             plans = state.reservations.get(pool, ())
             late, leave_s = 0, math.inf
@@ -87,7 +88,7 @@ class Trial:
                 if late:
                     if (
                         layer.use is not None
-                        and self._reserved_use(slot).bound(lane.tenant, pool, demand.gpu_milli) >= 0
+                        and self._reserved_use(slot).bound(lane.tenant, pool, self._asked(slot, pool)) >= 0
                     ):
                         continue
                     beside = tuple(plan.spare for i, plan in enumerate(plans) if late >> i & 1)
@@ -103,10 +104,13 @@ class Trial:
         job = self.state.table.jobs[slot]
         return job.hints if job is not None else None
 
+    def _asked(self, slot: int, pool: int) -> int:
+        return asked_milli(self.state.table.demands[slot], self.state.cluster.spec.pools[pool])
+
     def has_quota(self, slot: int, pool: int) -> bool:
         """Whether the job in ``slot`` may use the pool by the quota of its tenant and of all above it."""
         lane, use = self.state.table.queue_lanes[slot], self.layer.use
-        return use is None or lane is None or use.bound(lane.tenant, pool, self.state.table.demands[slot].gpu_milli) < 0
+        return use is None or lane is None or use.bound(lane.tenant, pool, self._asked(slot, pool)) < 0
 
     def late(self, slot: int, lane: QueueLane, plans: Sequence[Reservation]) -> tuple[int, float]:
         """One bit for each plan that it would run beyond if it started now, and when it must leave for the others."""
@@ -163,6 +167,31 @@ class Trial:
             return BESIDE
         return IN_TIME if self.state.reservations.get(found.pool) else NOTHING_RESERVED
 
+    def is_allowed(self, tenant: int, pool: int, demand: Demand, late: int) -> bool:
+        """Whether quota lets a job without a plan start that runs beyond the plans ``late`` (bits)."""
+        if self.layer.use is None:
+            return True
+        if self._later is None:
+            self._later = reserved_use(self.state, self.layer)
+        milli = asked_milli(demand, self.state.cluster.spec.pools[pool])
+        return self.layer.use.bound(tenant, pool, milli) < 0 and (
+            not late or self._later.bound(tenant, pool, milli) < 0
+        )
+
+    def fits(self, pool: int, demand: Demand, late: int) -> bool:
+        """Whether a demand has a placement on a pool now that takes nothing from the plans ``late`` (bits)."""
+        index, verdicts = self.state.cluster.pools[pool], self.layer.verdicts[pool]
+        if verdicts.is_no(index, demand, ()):
+            return False
+        plans = self.state.reservations.get(pool, ())
+        beside = tuple(plan.spare for i, plan in enumerate(plans) if late >> i & 1)
+        if late and verdicts.is_no(index, demand, beside):
+            return False
+        if self.state.place(self._view(pool, late, beside), demand) is not None:
+            return True
+        verdicts.note_no(demand, beside)
+        return False
+
     def _view(self, pool: int, late: int, beside: tuple[Spare, ...]) -> View:
         if not late:
             return self.state.cluster.pools[pool]
@@ -182,7 +211,7 @@ class Trial:
         for plans in state.reservations.values():
             if any(plan.slot == slot for plan in plans):
                 lane = state.table.queue_lanes[slot]
-                own.charge(lane.tenant if lane else 0, plans[0].pool, -state.table.demands[slot].gpu_milli)
+                own.charge(lane.tenant if lane else 0, plans[0].pool, -self._asked(slot, plans[0].pool))
         return own
 
 
@@ -193,7 +222,8 @@ def reserved_use(state: State, layer: QueueLayer) -> TenantUse:
     for pool, plans in state.reservations.items():
         for slot in {plan.slot for plan in plans}:
             lane = table.queue_lanes[slot]
-            use.charge(lane.tenant if lane is not None else 0, pool, table.demands[slot].gpu_milli)
+            milli = asked_milli(table.demands[slot], state.cluster.spec.pools[pool])
+            use.charge(lane.tenant if lane is not None else 0, pool, milli)
     return use
 
 

@@ -8,8 +8,10 @@ the first that would not. Capacity only shrinks on the way, so this is the same 
 from __future__ import annotations
 
 import math
+from functools import partial
 from heapq import heapify, heappop, heapreplace
 
+from schedmate.scheduler.bounds import MOST_PLANS, Bound, PlanBound
 from schedmate.scheduler.classes import Group, JobClass
 from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.state import State
@@ -55,11 +57,12 @@ class _Classes:
 
     def __init__(self, state: State, trial: Trial, gained: int, now: float) -> None:
         self._state, self._trial, self._now = state, trial, now
+        self._plans = {pool: self._plan_bounds(pool) for pool in range(len(state.cluster.pools)) if gained >> pool & 1}
         self._classes = [
             each
             for group in trial.layer.queue.groups_in_order
-            if group.pool_bits & gained and self._fits(group)
-            for each in group.classes
+            if group.pool_bits & gained
+            for each in self._promising(group)
         ]
         #: Of each class, the plans beyond which a job was found not to start.
         self._failed: list[set[Late]] = [set() for _ in self._classes]
@@ -88,9 +91,47 @@ class _Classes:
         lane = self._classes[at[1]].lane
         return self._trial.place_of(lane, self._state.table.entries[at[2]]), at[1], at[2]
 
-    def _fits(self, group: Group) -> bool:
-        pools, verdicts = self._state.cluster.pools, self._trial.layer.verdicts
-        return any(not verdicts[pool].is_no(pools[pool], group.demand, ()) for pool in group.pools)
+    def _promising(self, group: Group) -> list[JobClass]:
+        """The classes of a demand with a job that might start on a pool that has gained, in order."""
+        found: set[int] = set()
+        trial, demand = self._trial, group.demand
+        for pool in group.pools:
+            if pool not in self._plans or trial.layer.verdicts[pool].is_no(self._state.cluster.pools[pool], demand, ()):
+                continue
+            if len(self._plans[pool]) > MOST_PLANS:
+                return group.classes
+            fits = partial(trial.fits, pool, demand)
+            allowed: dict[tuple[int, bool], bool] = {}
+            for late, each in group.bounds.owners(self._plans[pool], self._now, self._bound, fits):
+                key = each.lane.tenant, late > 0
+                if key not in allowed:
+                    allowed[key] = trial.is_allowed(each.lane.tenant, pool, demand, late)
+                if allowed[key]:
+                    found.add(id(each))
+        return [each for each in group.classes if id(each) in found] if found else []
+
+    def _plan_bounds(self, pool: int) -> list[PlanBound]:
+        """The plans of a pool, as `Trial.late` reads them."""
+        lanes = self._state.table.queue_lanes
+        return [
+            PlanBound(
+                plan.start_s,
+                math.inf if (lane := lanes[plan.slot]) is None else lane.rank,
+                plan.guaranteed or plan.locked,
+                plan.guaranteed,
+            )
+            for plan in self._state.reservations.get(pool, ())
+        ]
+
+    def _bound(self, slot: int) -> Bound:
+        """What `Trial.late` knows of a waiting job."""
+        table = self._state.table
+        assumed, job, lane = table.assumed[slot], table.jobs[slot], table.queue_lanes[slot]
+        leaves_s = math.inf
+        hints = job.hints if job is not None and job.preemptible else None
+        if job is not None and hints is not None and hints.confidence >= self._state.policy.confidence:
+            leaves_s = max(assumed.within_s, job.min_run_s)
+        return Bound(assumed.within_s, assumed.limit_s, leaves_s, math.inf if lane is None else lane.rank)
 
     def _next(self, number: int) -> tuple[Place, int, int] | None:
         each, failed = self._classes[number], self._failed[number]
