@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from schedmate.scheduler.actions import Action
-from schedmate.scheduler.actions.admit import admit
+from schedmate.scheduler.actions.admit import admit, settle
 from schedmate.scheduler.actions.age import age
 from schedmate.scheduler.actions.allocate import allocate
 from schedmate.scheduler.actions.backfill import backfill
@@ -27,7 +27,7 @@ from schedmate.scheduler.queue_layer import QueueLayer, class_of, queue_layer
 from schedmate.scheduler.reasons import why_waiting
 from schedmate.scheduler.state import JobTable, State
 from schedmate.scheduler.tenants import Tenant, TenantUse
-from schedmate.scheduler.transaction import Transaction
+from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.types import Decision, Job, Placement, Reservation
 
 
@@ -61,7 +61,7 @@ class Scheduler:
         )
         self.transaction = Transaction(self.state)
         if layered:
-            self._actions: tuple[Action, ...] = (age, evict, plan, admit, plan, fill, plan)
+            self._actions: tuple[Action, ...] = (age, evict, plan, admit, plan, fill, settle)
         else:
             self._actions = (allocate, reserve, backfill) if plans else (allocate,)
         self._lanes: dict[tuple[int, str | None], tuple[Lane, Demand]] = {}
@@ -212,11 +212,10 @@ class Scheduler:
         return next((end_s for end_s, _ in state.ends.order if end_s > self._last_s), math.inf)
 
     def _layered_wake_s(self, layer: QueueLayer) -> float:
-        last_s, table = self._last_s, self.state.table
-        times = [
-            next((e for e, _ in layer.ends[pool].order if e > last_s), math.inf) for pool in self.state.reservations
-        ]
-        times += [plan.start_s for plans in self.state.reservations.values() for plan in plans]
+        last_s, table, planned = self._last_s, self.state.table, self.state.reservations
+        guaranteed = self.state.policy.guarantees
+        times = [next((e for e, _ in layer.ends[pool].order if e > last_s), math.inf) for pool in planned]
+        times += [each.start_s for plans in planned.values() for each in plans if each.guaranteed == guaranteed]
         times += [by_s for by_s, _ in layer.leaving.order[:1]]
         while layer.waits and table.live[layer.waits[0][2]] is None:
             heappop(layer.waits)
@@ -284,10 +283,11 @@ class Scheduler:
         if not found:
             raise Unschedulable(f"job {job.job_id} {self._why_never(demand, types)}")
         empty = TenantUse(tree)
-        allowed = [pool for pool in found if layer.use is None or empty.bound(tenant, pool, demand.gpu_milli) < 0]
+        asked = {pool: asked_milli(demand, cluster.spec.pools[pool]) for pool in found}
+        allowed = [pool for pool in found if layer.use is None or empty.bound(tenant, pool, asked[pool]) < 0]
         if not allowed:
             raise Unschedulable(
-                f"job {job.job_id}: {empty.why_not(tenant, found[0], demand.gpu_milli)}, it can never start"
+                f"job {job.job_id}: {empty.why_not(tenant, found[0], asked[found[0]])}, it can never start"
             )
         lane = layer.queue.lane(tenant, *class_of(self.state.policy, job), tuple(dict.fromkeys(allowed)))
         self._queue_lanes[key] = lane, demand

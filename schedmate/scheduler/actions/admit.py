@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from heapq import heapify, heappop, heapreplace
 
+from schedmate.scheduler.actions.plan import plan as renew_plans
 from schedmate.scheduler.actions.plan import reserve
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.free_index import FreeIndex
 from schedmate.scheduler.state import State
 from schedmate.scheduler.tenants import Queueing
-from schedmate.scheduler.transaction import Transaction
+from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.trial import HEAD, Found, Place, Trial
 
 RESERVED = "has a reservation, and fits now"
@@ -37,6 +38,22 @@ def admit(state: State, tx: Transaction, now: float) -> None:
         if found is not None:
             _start_as_planned(trial, slot, found)
     _Heads(state, tx, trial, now).start_all()
+
+
+def settle(state: State, tx: Transaction, now: float) -> None:
+    """Comes last: brings the plans in step with what was started, and starts what they promise for now."""
+    renew_plans(state, tx, now)
+    layer, waits = state.layer, state.policy.guarantees or state.policy.starts_by_plan
+    while layer is not None and waits and any(p.start_s <= now for plans in state.reservations.values() for p in plans):
+        trial = Trial(state, tx, now)
+        for slot in layer.reserved:
+            found = _planned(state, trial, slot, now)
+            if found is not None:
+                _start_as_planned(trial, slot, found)
+                break
+        else:
+            return
+        renew_plans(state, tx, now)
 
 
 def _planned(state: State, trial: Trial, slot: int, now: float) -> Found | None:
@@ -159,7 +176,8 @@ class _Heads:
 
     def _may_wait_for(self, slot: int, lane: QueueLane, pool: int) -> bool:
         """Whether the job is held up by lack of room, or by others who have borrowed what it is guaranteed."""
-        use, milli = self._layer.use, self._state.table.demands[slot].gpu_milli
+        use = self._layer.use
+        milli = asked_milli(self._state.table.demands[slot], self._state.cluster.spec.pools[pool])
         if use is None or use.bound(lane.tenant, pool, milli) < 0:
             return True
         return use.is_entitled(lane.tenant, pool, milli)

@@ -13,11 +13,12 @@ from dataclasses import replace
 
 from schedmate.scheduler.actions.reserve import SHORTEST_EXTENSION_S
 from schedmate.scheduler.ahead import Ahead, Window, earliest, with_spare
+from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.state import State
 from schedmate.scheduler.tenants import TenantUse
-from schedmate.scheduler.transaction import Transaction, milli_of
+from schedmate.scheduler.transaction import Transaction, asked_milli, milli_of
 from schedmate.scheduler.types import Reservation
 
 #: In plans every job takes some time.
@@ -34,9 +35,10 @@ def plan(state: State, tx: Transaction, now: float) -> None:
         return
     for pool, plans in list(state.reservations.items()):
         extend(state, tx, pool, now)
-        if any(each.start_s < now for each in plans):
+        late = {each.guaranteed for each in plans if each.start_s < now}
+        if False in late:
             layer.moved |= 1 << pool
-        if _is_overrun(state, layer, pool, now):
+        if True in late or _is_overrun(state, layer, pool, now):
             layer.broken |= 1 << pool
         if (layer.stale | layer.moved | layer.broken) >> pool & 1:
             _renew(state, layer, pool, now)
@@ -147,7 +149,7 @@ class _Search:
     def _has_quota(self, slot: int, others: list[Reservation], start_s: float, end_s: float) -> bool:
         """Whether quota suffices at the start and when any of the others starts later."""
         layer, table = self._layer, self._state.table
-        lane, milli = table.queue_lanes[slot], table.demands[slot].gpu_milli
+        lane, milli = table.queue_lanes[slot], self._milli(slot, None)
         if layer.use is None or lane is None:
             return True
         times_s = {start_s, *(other.start_s for other in others if start_s < other.start_s < end_s)}
@@ -161,9 +163,14 @@ class _Search:
         changes += [(slot, -1) for end_s, slot in ended if not table.starts_s[slot] < now >= end_s]
         for slot, sign in changes:
             lane, shares = table.queue_lanes[slot], table.shares[slot]
-            milli = table.demands[slot].gpu_milli if shares is None else milli_of(table.demands[slot], shares)
-            then.charge(lane.tenant if lane is not None else 0, self._pool, sign * milli)
+            then.charge(lane.tenant if lane is not None else 0, self._pool, sign * self._milli(slot, shares))
         return then
+
+    def _milli(self, slot: int, shares: Shares | None) -> int:
+        demand = self._state.table.demands[slot]
+        if shares is None:
+            return asked_milli(demand, self._state.cluster.spec.pools[self._pool])
+        return milli_of(demand, shares)
 
     def _next_change(self, others: list[Reservation], after_s: float) -> float:
         order = self._ends.order
