@@ -36,7 +36,7 @@ class Window(NamedTuple):
 class Ahead:
     """One pool along ``ends``, one kind of end of everything that runs on it, as of ``now``."""
 
-    __slots__ = ("_index", "_now", "_order", "_states", "_table", "_tried")
+    __slots__ = ("_index", "_now", "_order", "_spares", "_states", "_table", "_tried")
 
     def __init__(self, index: Index, ends: ExpectedEnds, table: JobTable, now: float) -> None:
         self._index = index
@@ -44,6 +44,7 @@ class Ahead:
         self._table = table
         self._now = now
         self._states: dict[int, Index] = {}
+        self._spares: dict[tuple[int, ...], tuple[Spare, Sequence[Reservation]]] = {}
         self._tried: list[int] = []
 
     def releases_by(self, at_s: float) -> int:
@@ -66,6 +67,14 @@ class Ahead:
             self._states[releases] = found
             self._tried.insert(at, releases)
         return found
+
+    def spare(self, releases: int, plan: Reservation, active: Sequence[Reservation]) -> Spare:
+        """What a plan leaves unused when so many have left, beside all that are ``active`` then."""
+        key = (releases, id(plan), *map(id, active))
+        found = self._spares.get(key)
+        if found is None:  # the plans are kept as well: an identity is that of one object for as long as it lives
+            found = self._spares[key] = _spare(self.state(releases), plan, active), (plan, *active)
+        return found[0]
 
     def enough(self, demand: Demand) -> int:
         """A number of releases before which there are too few GPUs, on whatever nodes; -1 if there never are enough."""
@@ -93,6 +102,8 @@ def earliest(
     if least < 0:
         return None
     search = _Search(ahead, place, demand, others, window.span_s)
+    if window.before_s < math.inf and not search.fits_alone(_releases_before(ahead, window.before_s)):
+        return None
     turns = {p for o in others for p in (o.end_s, o.start_s - window.span_s) if window.from_s < p < window.before_s}
     points = [window.from_s, *sorted(turns), window.before_s]
     for since_s, until_s in pairwise(points):
@@ -100,48 +111,63 @@ def earliest(
         shares = search.probe(first, since_s) if first >= least else None
         if shares is not None:
             return since_s, shares
-        last = ahead.releases_by(min(math.nextafter(until_s, -math.inf), 1e300))
-        found = search.between(max(first + 1, least), last)
-        if found is not None:
-            return found
+        last = _releases_before(ahead, until_s)
+        low = max(first + 1, least)
+        if low <= last and (until_s == math.inf or search.fits(last)):  # without an end to it there most likely is room
+            found = search.between(low, last)
+            if found is not None:
+                return found
     return None
 
 
-class _Search:
-    """Placements of one demand at different times."""
+def _releases_before(ahead: Ahead, until_s: float) -> int:
+    return ahead.releases_by(min(math.nextafter(until_s, -math.inf), 1e300))
 
-    __slots__ = ("_ahead", "_demand", "_others", "_place", "_span_s")
+
+class _Search:
+    """Placements of one demand at different times. ``_too_few`` releases are known not to suffice, whatever the others
+    take."""
+
+    __slots__ = ("_ahead", "_demand", "_others", "_place", "_span_s", "_too_few")
 
     def __init__(
         self, ahead: Ahead, place: PlacementRule, demand: Demand, others: Sequence[Reservation], span_s: float
     ) -> None:
         self._ahead, self._place, self._demand, self._others, self._span_s = ahead, place, demand, others, span_s
+        self._too_few = -1
+
+    def fits_alone(self, releases: int) -> Shares | None:
+        """A placement when so many have left, were there no others."""
+        index = self._ahead.state(releases) if releases > self._too_few else None
+        if index is None or index.free_gpus < self._demand.least_gpus:
+            return None
+        shares = self._place(index, self._demand)
+        if shares is None:
+            self._too_few = releases
+        return shares
 
     def probe(self, releases: int, at_s: float) -> Shares | None:
         """A placement at a time by which so many have left."""
-        index = self._ahead.state(releases)
-        if index.free_gpus < self._demand.least_gpus:
-            return None
+        alone = self.fits_alone(releases)
         end_s = at_s + self._span_s
         beside = [other for other in self._others if other.start_s < end_s and at_s < other.end_s]
-        if not beside:
-            return self._place(index, self._demand)
+        if alone is None or not beside:
+            return alone
+        index = self._ahead.state(releases)
         return self._place(index.restricted(spares_beside(self._ahead, beside, at_s)), self._demand)
 
     def between(self, low: int, last: int) -> tuple[float, Shares] | None:
         """The first of ``low`` to ``last`` releases after which there is a placement, and when that is. Between them no
         reservation begins to matter or ends, so that capacity only grows."""
-        if low > last:
-            return None
         step, at = _FIRST_STEP, low
-        while self._fits(at) is None:
+        while not self.fits(at):
             if at == last:
                 return None
             low, at = at + 1, min(last, at + step)
             step *= 2
         while low < at:
             middle = (low + at) // 2
-            if self._fits(middle) is None:
+            if not self.fits(middle):
                 low = middle + 1
             else:
                 at = middle
@@ -149,17 +175,18 @@ class _Search:
         shares = self.probe(self._ahead.releases_by(start_s), start_s)
         return None if shares is None else (start_s, shares)
 
-    def _fits(self, releases: int) -> Shares | None:
-        return self.probe(releases, self._ahead.end_s(releases))
+    def fits(self, releases: int) -> bool:
+        """Whether there is a placement at the time when exactly so many have left."""
+        return self.probe(releases, self._ahead.end_s(releases)) is not None
 
 
 def spares_beside(ahead: Ahead, beside: Sequence[Reservation], from_s: float) -> list[Spare]:
     """What reservations leave on their nodes from a time on: one `Spare` for each at each time when one begins."""
     spares: list[Spare] = []
     for at_s in sorted({max(from_s, other.start_s) for other in beside}):
-        index = ahead.state(ahead.releases_by(at_s))
+        releases = ahead.releases_by(at_s)
         active = [other for other in beside if other.start_s <= at_s < other.end_s]
-        spares.extend(_spare(index, other, active) for other in active)
+        spares.extend(ahead.spare(releases, other, active) for other in active)
     return spares
 
 
@@ -167,9 +194,8 @@ def with_spare(ahead: Ahead, plans: Sequence[Reservation]) -> list[Reservation]:
     """The plans with what each leaves unused at its start, beside all that hold their nodes then."""
     found = []
     for plan in plans:
-        index = ahead.state(ahead.releases_by(plan.start_s))
         active = [other for other in plans if other.start_s <= plan.start_s < other.end_s]
-        found.append(replace(plan, spare=_spare(index, plan, active)))
+        found.append(replace(plan, spare=ahead.spare(ahead.releases_by(plan.start_s), plan, active)))
     return found
 
 
