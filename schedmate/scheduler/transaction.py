@@ -146,6 +146,10 @@ class Transaction:
         table.queue_lanes[slot] = lane
         state.enqueue(slot, (old[0], old[1], slot))
 
+    def waited(self, wait: tuple[float, int, int]) -> None:
+        """An entry of the heap of those who wait has been taken from it, because they have waited too long."""
+        self._log.append(("waited", wait[2], wait, 0.0))
+
     def move_expected_end(self, slot: int, end_s: float) -> None:
         """`move_end` for the full queue layer."""
         self._move_in("ends", slot, end_s)
@@ -331,6 +335,10 @@ def _undo_left(state: State, slot: int, old: tuple[int, float, float], by_s: flo
         layer.leaving.add(slot, by_s)
 
 
+def _undo_waited(state: State, slot: int, wait: tuple[float, int, int], _: float) -> None:
+    heappush(_layer(state).waits, wait)
+
+
 def _undo_charge(state: State, slot: int, what: tuple[int, int, int, list[tuple[int, Use]]], _: float) -> None:
     layer = _layer(state)
     tenant, pool, milli, before = what
@@ -422,6 +430,7 @@ _UNDO: dict[str, Callable[[State, int, Any, float], None]] = {
     "leave": _undo_leave,
     "hold": _undo_hold,
     "let_go": _undo_let_go,
+    "waited": _undo_waited,
     "lane": _undo_lane,
     "withdraw": _undo_withdraw,
 }

@@ -15,10 +15,12 @@ def age(state: State, tx: Transaction, now: float) -> None:
     if layer is None:
         return
     while layer.waits and layer.waits[0][0] <= now:
-        _, sequence, slot = heappop(layer.waits)
+        wait = heappop(layer.waits)
+        _, sequence, slot = wait
         lane = table.queue_lanes[slot]
         if table.live[slot] is None or table.entries[slot][1] != sequence or lane is None or lane.rank == -math.inf:
             continue
+        tx.waited(wait)
         tx.change_lane(slot, layer.queue.lane(lane.tenant, -math.inf, 0.0, lane.pools))
         for pool, plans in state.reservations.items():
             if any(plan.slot == slot for plan in plans):

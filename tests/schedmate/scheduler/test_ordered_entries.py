@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from schedmate.scheduler import POLICIES, ClusterSpec, Job, Scheduler
 from schedmate.scheduler.pending import Entry, OrderedEntries
 
@@ -44,3 +46,18 @@ def test_the_slot_of_a_job_taken_back_before_any_cycle_starts_its_next_job_once(
         scheduler.withdraw(slot)
         assert scheduler.submit(Job("next", 1, 0.0, 10.0, 10.0)) == slot
         assert scheduler.cycle(0.0) == [slot]
+
+
+def test_a_discarded_cycle_does_not_make_a_job_forget_how_long_it_has_waited() -> None:
+    scheduler = Scheduler(ClusterSpec.uniform(1), replace(POLICIES["core"], starvation_bound_s=10.0))
+    running = scheduler.submit(Job("running", 8, 0.0, 100.0, 100.0))
+    assert scheduler.cycle(0.0) == [running]
+    waits = scheduler.submit(Job("waits", 8, 0.0, 10.0, 10.0))
+    assert scheduler.cycle(1.0) == []
+    scheduler.transaction.begin()
+    for action in scheduler._actions:
+        action(scheduler.state, scheduler.transaction, 10.0)
+    scheduler.transaction.discard()
+    assert scheduler.decision(waits, 10.0).verdict == "waiting"
+    assert scheduler.cycle(10.0) == []
+    assert scheduler.decision(waits, 10.0).guaranteed_start_s == 100.0
