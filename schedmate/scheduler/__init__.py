@@ -33,6 +33,7 @@ from schedmate.scheduler.cluster_types import ClusterSpec, PoolSpec
 from schedmate.scheduler.demand import Demand, Role
 from schedmate.scheduler.policies import POLICIES, Policy
 from schedmate.scheduler.scheduler import Scheduler, Unschedulable
+from schedmate.scheduler.services import replicas
 from schedmate.scheduler.tenants import Queueing, Quota, Tenant
 from schedmate.scheduler.types import Decision, Hints, Job, Placement, Reservation
 
@@ -54,4 +55,5 @@ __all__ = [
     "Scheduler",
     "Tenant",
     "Unschedulable",
+    "replicas",
 ]

@@ -1,8 +1,8 @@
 """What each tenant has used lately: the order between tenants.
 
-A tenant's *share* is the largest part it holds of any GPU type (the dominant share of Ghodsi et al., NSDI 2011), now
-or on average over the past with older use counting less, whichever is more, divided by its weight. A job stands back
-by the shares of its tenant and of all above it.
+A tenant's *share* is the largest part it holds of any GPU type (the dominant share of Ghodsi et al., NSDI 2011) beyond
+what it is guaranteed, now or on average over the past with older use counting less, whichever is more, divided by its
+weight. A job stands back by the shares of its tenant and of all above it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class FairShare:
             before.append((node, self._use[node]))
             held = self.held[node]
             held[pool] += milli
-            share = max(h / c for h, c in zip(held, self._capacity, strict=True))
+            guaranteed = self._tree.guaranteed[node]
+            share = max(max(0, h - g) / c for h, g, c in zip(held, guaranteed, self._capacity, strict=True))
             self._use[node] = (self._average(node, now), share, now)
         return before
 

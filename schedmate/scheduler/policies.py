@@ -93,7 +93,7 @@ class Policy:
 
 def by_submission(job: Job, cluster_gpus: int) -> float:
     """First in, first out."""
-    return 0.0
+    return job.submit_s
 
 
 def by_estimate(job: Job, cluster_gpus: int) -> float:

@@ -24,7 +24,7 @@ def why_waiting(state: State, tx: Transaction, slot: int, now: float) -> str:
             reasons.append(quota)
         elif state.place(index, demand) is None:
             reasons.append(why_not(spec, index, demand))
-        elif (lane.tenant, pool) in layer.barred:
+        elif (lane.tenant, pool) in layer.barred and slot not in layer.queue.reserved:
             reasons.append(f"stands behind {_head(state, lane.tenant)}in the strict queue {_name(state, lane.tenant)}")
         else:
             plans = state.reservations.get(pool, ())
@@ -33,7 +33,8 @@ def why_waiting(state: State, tx: Transaction, slot: int, now: float) -> str:
             names = [job.job_id for each in delayed if (job := table.jobs[each]) is not None]
             if names:
                 reasons.append(f"would delay the reserved start of job {', '.join(names[:3])}")
-    return "; ".join(dict.fromkeys(reasons)) or "no cycle has run since it was submitted"
+    none = "waits for its reserved start" if slot in layer.queue.reserved else "no cycle has run since it was submitted"
+    return "; ".join(dict.fromkeys(reasons)) or none
 
 
 def _head(state: State, tenant: int) -> str:

@@ -115,6 +115,8 @@ class Scheduler:
 
     def withdraw(self, slot: int) -> None:
         """The waiting job in ``slot`` was taken back by its user. ``ValueError`` if it does not wait."""
+        if self.state.table.live[slot] is None:
+            raise ValueError(f"slot {slot} does not wait")
         transaction = self.transaction
         transaction.begin()
         transaction.withdraw(slot)
@@ -185,7 +187,9 @@ class Scheduler:
         return [(s, by_s) for by_s, s in layer.leaving.order if (job := jobs[s]) and by_s - job.grace_s <= now]
 
     def end(self, slot: int, now: float) -> None:
-        """The job in ``slot`` has ended, for whatever reason."""
+        """The job in ``slot`` has ended, for whatever reason. ``ValueError`` if it does not run."""
+        if self.state.table.shares[slot] is None:
+            raise ValueError(f"slot {slot} is not running")
         transaction = self.transaction
         transaction.begin()
         transaction.stop(slot, now)
@@ -241,7 +245,10 @@ class Scheduler:
     def _reserved(self, job: Job, plans: tuple[Reservation, ...], now: float) -> Decision:
         cluster, first = self.state.cluster, plans[0]
         pool = cluster.spec.pools[first.pool]
-        words = [why_not(pool, cluster.pools[first.pool], self.state.table.demands[first.slot])]
+        if self.state.layer is not None:
+            words = [why_waiting(self.state, self.transaction, first.slot, self._last_s)]
+        else:
+            words = [why_not(pool, cluster.pools[first.pool], self.state.table.demands[first.slot])]
         words += [f"start {'guaranteed' if p.guaranteed else 'expected'} by {p.start_s:.0f} s" for p in plans]
         starts = {plan.guaranteed: plan.start_s for plan in plans}
         where = Placement(pool.name, first.shares)

@@ -134,6 +134,10 @@ class TenantTree:
                 above[pool] += max(claims[number][pool], self.kept[number][pool])
         return claims
 
+    def is_guaranteed(self, tenant: int, pool: int, milli: int) -> bool:
+        """Whether the tenant and all above it are guaranteed so much, if nothing of it is in use."""
+        return all(milli <= self.guaranteed[node][pool] for node in self.path(tenant))
+
     def path(self, tenant: int) -> list[int]:
         """The tenant and those above it, without the root."""
         found = []

@@ -175,12 +175,13 @@ class _Heads:
         return True
 
     def _may_wait_for(self, slot: int, lane: QueueLane, pool: int) -> bool:
-        """Whether the job is held up by lack of room, or by others who have borrowed what it is guaranteed."""
-        use = self._layer.use
+        """Whether the job is held up by lack of room, or by others who have borrowed what it is guaranteed. Nothing
+        else of a strict queue may pass, so its head may also wait for its own tenant's jobs to end."""
+        use, tree = self._layer.use, self._layer.tree
         milli = asked_milli(self._state.table.demands[slot], self._state.cluster.spec.pools[pool])
-        if use is None or use.bound(lane.tenant, pool, milli) < 0:
+        if use is None or use.bound(lane.tenant, pool, milli) < 0 or use.is_entitled(lane.tenant, pool, milli):
             return True
-        return use.is_entitled(lane.tenant, pool, milli)
+        return tree.queueing[lane.tenant] is Queueing.STRICT and tree.is_guaranteed(lane.tenant, pool, milli)
 
     def _is_due(self, slot: int, lane: QueueLane) -> bool:
         policy, job = self._state.policy, self._state.table.jobs[slot]
