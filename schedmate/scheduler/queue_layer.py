@@ -32,7 +32,8 @@ class QueueLayer:
     ``reserved`` are the slots with a reservation, in the order in which they got it. Bits by pool: ``gained`` something
     happened that may let a waiting job start; ``stale`` a job ended otherwise than assumed, plans may move up;
     ``moved`` an expected end moved, expected plans are void; ``broken`` a higher class took from plans of a lower.
-    ``barred``: (tenant, pool) where a strict head is blocked in this cycle.
+    ``renewed_s``: when the plans of a pool were last made anew. ``barred``: (tenant, pool) where a strict head is
+    blocked in this cycle.
     """
 
     tree: TenantTree
@@ -52,14 +53,26 @@ class QueueLayer:
     evicted: tuple[int, ...] = ()
     barred: frozenset[tuple[int, int]] = frozenset()
     standings_s: dict[int, float] = field(default_factory=dict)
+    renewed_s: dict[int, float] = field(default_factory=dict)
 
     def saved(self) -> tuple[object, ...]:
         """What a transaction puts back."""
-        return self.reserved, self.gained, self.stale, self.moved, self.broken, self.evicted, self.barred
+        return (
+            self.reserved,
+            self.gained,
+            self.stale,
+            self.moved,
+            self.broken,
+            self.evicted,
+            self.barred,
+            self.renewed_s,
+        )
 
     def put_back(self, saved: tuple[object, ...]) -> None:
         """Undo all changes to what is saved."""
-        self.reserved, self.gained, self.stale, self.moved, self.broken, self.evicted, self.barred = saved  # type: ignore[assignment]
+        self.reserved, self.gained, self.stale, self.moved, self.broken, self.evicted, self.barred, self.renewed_s = (
+            saved  # type: ignore[assignment]
+        )
         self.standings_s = {}
 
     def freed(self, index: Index, pool: int, shares: Shares) -> None:

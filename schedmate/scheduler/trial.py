@@ -155,7 +155,10 @@ class Trial:
                     replace(plan, spare=less(plan.spare, shares)) if id(plan) in beside else plan for plan in plans
                 )
                 state.reservations = {**state.reservations, pool: kept}
-            if lane is not None and any(_rank(state, plan) > lane.rank for plan in plans):
+            nodes = {share[0] for share in shares}
+            if lane is not None and any(
+                _rank(state, plan) > lane.rank and any(share[0] in nodes for share in plan.shares) for plan in plans
+            ):
                 layer.broken |= 1 << pool
         self._later = None
         self._views = {key: view for key, view in self._views.items() if key[0] != pool}

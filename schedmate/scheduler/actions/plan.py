@@ -24,6 +24,10 @@ from schedmate.scheduler.types import Reservation
 #: In plans every job takes some time.
 SHORTEST_SPAN_S = 1e-3
 
+#: Where so many jobs run on a pool, hardly a second passes without an early end: plans follow them this often only.
+MANY_RUNNING = 1000
+FOLLOW_S = 30.0
+
 #: Plans by slot.
 Plans = dict[int, Reservation]
 
@@ -40,9 +44,17 @@ def plan(state: State, tx: Transaction, now: float) -> None:
             layer.moved |= 1 << pool
         if True in late or _is_overrun(state, layer, pool, now):
             layer.broken |= 1 << pool
-        if (layer.stale | layer.moved | layer.broken) >> pool & 1:
+        if (layer.moved | layer.broken) >> pool & 1 or (layer.stale >> pool & 1 and _may_follow(layer, pool, now)):
             _renew(state, layer, pool, now)
-    layer.stale = layer.moved = layer.broken = 0
+            layer.stale &= ~(1 << pool)
+    layer.stale &= sum(1 << pool for pool in state.reservations)
+    layer.moved = layer.broken = 0
+
+
+def _may_follow(layer: QueueLayer, pool: int, now: float) -> bool:
+    """Whether plans are made anew because they may now be earlier: at once where little runs, else now and then. A job
+    with a plan starts as soon as it fits, whatever the plan says, so this only makes way for others later."""
+    return len(layer.ends[pool].order) < MANY_RUNNING or now >= layer.renewed_s.get(pool, -math.inf) + FOLLOW_S
 
 
 def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], now: float) -> bool:
@@ -76,6 +88,8 @@ def extend(state: State, tx: Transaction, pool: int, now: float) -> None:
     layer, starts_s = state.layer, state.table.starts_s
     if layer is None or layer.ends[pool].next_s() > now:
         return
+    # Only plans on the very nodes are void: elsewhere the same gang still fits at the same time, and no earlier.
+    planned = {share[0] for each in state.reservations.get(pool, ()) if not each.guaranteed for share in each.shares}
     outlived = []
     for end_s, slot in layer.ends[pool].order:
         if end_s > now:
@@ -87,7 +101,8 @@ def extend(state: State, tx: Transaction, pool: int, now: float) -> None:
         while starts_s[slot] + total_s <= now:
             total_s += max(total_s, SHORTEST_EXTENSION_S)
         tx.move_expected_end(slot, starts_s[slot] + total_s)
-        layer.moved |= 1 << pool
+        if any(share[0] in planned for share in state.table.shares[slot] or ()):
+            layer.moved |= 1 << pool
 
 
 def _is_overrun(state: State, layer: QueueLayer, pool: int, now: float) -> bool:
@@ -181,6 +196,7 @@ class _Search:
 
 def _renew(state: State, layer: QueueLayer, pool: int, now: float) -> None:
     """All plans of one pool, in the order of class and reservation."""
+    layer.renewed_s = {**layer.renewed_s, pool: now}
     plans = state.reservations.get(pool, ())
     at = {slot: i for i, slot in enumerate(layer.reserved)}
     slots = sorted({old.slot for old in plans}, key=lambda slot: (_rank(state, slot), at.get(slot, -1)))
