@@ -205,7 +205,7 @@ class _Search:
                 for end_s, slot in self._ends.order
                 if end_s < math.inf and not starts_s[slot] < now >= end_s
             ]
-            self._timeline = Timeline(index, releases, now)
+            self._timeline = Timeline(index, releases, others, now)
         self._timeline.follow(others)
         return self._timeline.earliest(demand, *window)
 
