@@ -100,7 +100,7 @@ def test_nobody_starts_later_than_first_promised(most: float, data: st.DataObjec
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), nodes=st.integers(1, 3), capacity=st.integers(1, 4))
 def test_one_reservation_is_easy(data: st.DataObject, nodes: int, capacity: int) -> None:
-    """With exact estimates: after an early end the plain path may reserve other nodes for the same time, this one does not."""
+    """With exact estimates; after an early end the plain path may reserve other nodes for the same time."""
     jobs = data.draw(workloads(nodes * capacity, 0))
     spec = ClusterSpec.uniform(nodes, capacity)
     assert run(jobs, spec, replace(POLICIES["easy"], reservations=1)) == run(jobs, spec, POLICIES["easy"])
