@@ -39,10 +39,11 @@ class PlanBound(NamedTuple):
 
 
 class Allowed(NamedTuple):
-    """By number of a tenant whether its quota has room: at all, and beside all plans. Shape (tenants,)."""
+    """By number of a tenant whether it may start something: now, shape (tenants,), and whether it has quota for it
+    when each plan begins, shape (plans, tenants)."""
 
     now: NDArray[np.bool_]
-    beside_plans: NDArray[np.bool_]
+    then: NDArray[np.bool_]
 
 
 class Bounds(Generic[T]):
@@ -63,16 +64,16 @@ class Bounds(Generic[T]):
         self._owners.append(owner)
         self._new += 1
 
-    def owners(
+    def candidates(
         self,
         plans: Sequence[PlanBound],
         now: float,
         bound: Callable[[int], Bound],
         allowed: Allowed,
         fits: Callable[[int], bool],
-    ) -> list[T]:
-        """The owners of entries that quota allows and for which ``fits`` says yes, asked for each set of plans (bits)
-        beyond which some of them run.
+    ) -> list[tuple[int, T, list[Entry]]]:
+        """Sets of plans (bits) for which ``fits`` says yes, with an owner and those of its entries, in order, that run
+        beyond just these and that quota allows.
 
         With removed entries there may be some too many. ``bound`` is asked for each new slot.
         """
@@ -88,8 +89,10 @@ class Bounds(Generic[T]):
             beyond &= np.array([plan.rank for plan in plans])[:, None] <= rank
             late = (beyond << np.arange(len(plans), dtype=np.int64)[:, None]).sum(axis=0)
         number = tenant.astype(np.int64)
-        may = np.where(late > 0, allowed.beside_plans[number], allowed.now[number])
-        found: dict[int, T] = {}
+        may = allowed.now[number]
+        if plans:
+            may &= (~beyond | allowed.then[:, number]).all(axis=0)
+        found: dict[tuple[int, int], tuple[int, T, list[Entry]]] = {}
         refused: list[int] = []
         for code in sorted(set(late[may].tolist()), key=int.bit_count):
             if any(code & other == other for other in refused):
@@ -98,7 +101,10 @@ class Bounds(Generic[T]):
                 refused.append(code)
                 continue
             for at in np.flatnonzero(may & (late == code)).tolist():
-                found[id(self._owners[at])] = self._owners[at]
+                owner = self._owners[at]
+                found.setdefault((code, id(owner)), (code, owner, []))[2].append(self._entries[at])
+        for _, _, entries in found.values():
+            entries.sort()
         return list(found.values())
 
     def _settle(self, bound: Callable[[int], Bound]) -> None:

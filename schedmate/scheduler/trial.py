@@ -19,7 +19,6 @@ from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.placement import View
 from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.state import State
-from schedmate.scheduler.tenants import TenantUse
 from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.types import Hints, Reservation
 
@@ -45,7 +44,7 @@ class Found(NamedTuple):
 class Trial:
     """Starts jobs one after the other at ``now``; every one sees what those before it took."""
 
-    __slots__ = ("_later", "_now", "_tx", "_views", "layer", "state")
+    __slots__ = ("_now", "_tx", "_views", "layer", "state")
 
     def __init__(self, state: State, tx: Transaction, now: float) -> None:
         layer = state.layer
@@ -54,7 +53,6 @@ class Trial:
         self.layer: QueueLayer = layer
         self.state, self._tx, self._now = state, tx, now
         self._views: dict[tuple[int, int], View] = {}
-        self._later: TenantUse | None = None
 
     def place_of(self, lane: QueueLane, entry: Entry) -> Place:
         """Where an entry stands in the order of all that wait."""
@@ -86,10 +84,7 @@ class Trial:
             if plans:
                 late, leave_s = self.late(slot, lane, plans)
                 if late:
-                    if (
-                        layer.use is not None
-                        and self._reserved_use(slot).bound(lane.tenant, pool, self._asked(slot, pool)) >= 0
-                    ):
+                    if layer.use is not None and not self._has_later_quota(slot, lane, pool, late):
                         continue
                     beside = tuple(plan.spare for i, plan in enumerate(plans) if late >> i & 1)
                     if verdicts.is_no(index, demand, beside):
@@ -143,25 +138,37 @@ class Trial:
         state, layer, table = self.state, self.layer, self.state.table
         pool, shares, late, leave_s = found
         lane, plans = table.queue_lanes[slot], state.reservations.get(pool, ())
+        own = [plan for plan in plans if plan.slot == slot]
         beside = {id(plan) for i, plan in enumerate(plans) if late >> i & 1}
         self._tx.start(slot, pool, shares, self._now, reason or self._reason(found))
         if leave_s < math.inf:
             self._tx.must_leave(slot, leave_s)
         plans = state.reservations.get(pool, ())
         if plans:
-            if beside:
-                less = state.cluster.pools[pool].less
-                kept = tuple(
-                    replace(plan, spare=less(plan.spare, shares)) if id(plan) in beside else plan for plan in plans
-                )
+            if beside or own:
+                kept = tuple(self._with(plan, slot, found, id(plan) in beside, own) for plan in plans)
                 state.reservations = {**state.reservations, pool: kept}
             nodes, assumed = {share[0] for share in shares}, table.assumed[slot]
             for plan in plans:
                 stays_s = assumed.limit_s if plan.guaranteed else assumed.within_s
                 if lane is not None and _rank(state, plan) > lane.rank and self._now + stays_s > plan.start_s:
                     layer.take_from(plan, nodes)
-        self._later = None
         self._views = {key: view for key, view in self._views.items() if key[0] != pool}
+
+    def _with(
+        self, plan: Reservation, slot: int, found: Found, beside: bool, own: Sequence[Reservation]
+    ) -> Reservation:
+        """Another plan with what is left when the job in ``slot`` runs, which had plans of its ``own``."""
+        lane, use, spare = self.state.table.queue_lanes[slot], plan.use, plan.spare
+        counted = _counts(plan, own)
+        as_planned = any(each.start_s == self._now and each.guaranteed == plan.guaranteed for each in own)
+        stays = beside or (counted and as_planned)
+        if use is not None and lane is not None and stays != counted:
+            use = use.copy()
+            use.charge(lane.tenant, found.pool, self._asked(slot, found.pool) * (1 if stays else -1))
+        if beside:
+            spare = self.state.cluster.pools[found.pool].less(spare, found.shares)
+        return plan if use is plan.use and spare is plan.spare else replace(plan, spare=spare, use=use)
 
     def _reason(self, found: Found) -> str:
         if found.leave_s < math.inf:
@@ -170,30 +177,48 @@ class Trial:
             return BESIDE
         return IN_TIME if self.state.reservations.get(found.pool) else NOTHING_RESERVED
 
-    def is_allowed(self, tenant: int, pool: int, demand: Demand, late: int) -> bool:
-        """Whether quota lets a job without a plan start that runs beyond the plans ``late`` (bits)."""
-        if self.layer.use is None:
-            return True
-        if self._later is None:
-            self._later = reserved_use(self.state, self.layer)
+    def is_allowed(self, tenant: int, pool: int, demand: Demand) -> bool:
+        """Whether the queue of a tenant and quota let something start now."""
+        if (tenant, pool) in self.layer.barred:
+            return False
         milli = asked_milli(demand, self.state.cluster.spec.pools[pool])
-        return self.layer.use.bound(tenant, pool, milli) < 0 and (
-            not late or self._later.bound(tenant, pool, milli) < 0
+        return self.layer.use is None or self.layer.use.bound(tenant, pool, milli) < 0
+
+    def _has_later_quota(self, slot: int, lane: QueueLane, pool: int, late: int) -> bool:
+        """Whether there is quota as well when the plans begin beyond which a job would run."""
+        plans, milli = self.state.reservations.get(pool, ()), self._asked(slot, pool)
+        own = [plan for plan in plans if plan.slot == slot]
+        for i, plan in enumerate(plans):
+            if late >> i & 1 and plan.use is not None:
+                use = plan.use
+                if _counts(plan, own):
+                    use = use.copy()
+                    use.charge(lane.tenant, pool, -milli)
+                if use.bound(lane.tenant, pool, milli) >= 0:
+                    return False
+        return True
+
+    def is_full(self, pool: int, demand: Demand, late: int) -> bool:
+        """Whether a demand is known to have no placement on a pool now beside the plans ``late`` (bits)."""
+        index, verdicts = self.state.cluster.pools[pool], self.layer.verdicts[pool]
+        return verdicts.is_no(index, demand, ()) or (
+            late > 0 and verdicts.is_no(index, demand, self._beside(pool, late))
         )
 
     def fits(self, pool: int, demand: Demand, late: int) -> bool:
         """Whether a demand has a placement on a pool now that takes nothing from the plans ``late`` (bits)."""
-        index, verdicts = self.state.cluster.pools[pool], self.layer.verdicts[pool]
-        if verdicts.is_no(index, demand, ()):
+        if self.is_full(pool, demand, late):
             return False
-        plans = self.state.reservations.get(pool, ())
-        beside = tuple(plan.spare for i, plan in enumerate(plans) if late >> i & 1)
-        if late and verdicts.is_no(index, demand, beside):
-            return False
+        beside = self._beside(pool, late)
         if self.state.place(self._view(pool, late, beside), demand) is not None:
             return True
-        verdicts.note_no(demand, beside)
+        self.layer.verdicts[pool].note_no(demand, beside)
         return False
+
+    def _beside(self, pool: int, late: int) -> tuple[Spare, ...]:
+        """What the plans ``late`` (bits) of a pool leave."""
+        plans = self.state.reservations.get(pool, ()) if late else ()
+        return tuple(plan.spare for i, plan in enumerate(plans) if late >> i & 1)
 
     def _view(self, pool: int, late: int, beside: tuple[Spare, ...]) -> View:
         if not late:
@@ -203,31 +228,13 @@ class Trial:
             view = self._views[pool, late] = self.state.cluster.pools[pool].restricted(beside)
         return view
 
-    def _reserved_use(self, slot: int) -> TenantUse:
-        """The tenants' use with all reserved jobs but this one counted as if they ran."""
-        state = self.state
-        if self._later is None:
-            self._later = reserved_use(state, self.layer)
-        if slot not in self.layer.queue.reserved:
-            return self._later
-        own = self._later.copy()
-        for plans in state.reservations.values():
-            if any(plan.slot == slot for plan in plans):
-                lane = state.table.queue_lanes[slot]
-                own.charge(lane.tenant if lane else 0, plans[0].pool, -self._asked(slot, plans[0].pool))
-        return own
 
-
-def reserved_use(state: State, layer: QueueLayer) -> TenantUse:
-    """The tenants' use with all reserved jobs counted as if they ran."""
-    use = (layer.use or TenantUse(layer.tree)).copy()
-    table = state.table
-    for pool, plans in state.reservations.items():
-        for slot in {plan.slot for plan in plans}:
-            lane = table.queue_lanes[slot]
-            milli = asked_milli(table.demands[slot], state.cluster.spec.pools[pool])
-            use.charge(lane.tenant if lane is not None else 0, pool, milli)
-    return use
+def _counts(plan: Reservation, own: Sequence[Reservation]) -> bool:
+    """Whether a job with its ``own`` plans is counted in the use at the start of another plan."""
+    return any(
+        each.guaranteed == plan.guaranteed and each.start_s <= plan.start_s < each.end_s and each.slot != plan.slot
+        for each in own
+    )
 
 
 def _rank(state: State, plan: Reservation) -> float:

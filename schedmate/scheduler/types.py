@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from schedmate.scheduler.cluster_types import Shares, Spare
 from schedmate.scheduler.demand import Demand
+from schedmate.scheduler.tenants import TenantUse
 
 #: Kinds of jobs.
 KINDS = ("training", "service", "interactive")
@@ -120,7 +121,8 @@ class Reservation:
     ``guaranteed``: the plan rests on hard limits alone, and only jobs whose hard limit keeps it may pass. Otherwise the
     start is *expected* and moves when a job outlives what was assumed of it. ``locked``: of nobody else's end is
     anything known for sure, and the job has waited too long: its nodes fill with nothing that could stay.
-    Until ``end_s`` the GPUs are the job's in the plan.
+    Until ``end_s`` the GPUs are the job's in the plan. ``use`` is what the tenants use at the start, with this job;
+    None without tenants.
     """
 
     slot: int
@@ -131,6 +133,7 @@ class Reservation:
     guaranteed: bool
     end_s: float = math.inf
     locked: bool = False
+    use: TenantUse | None = None
 
 
 @dataclass(frozen=True, slots=True)

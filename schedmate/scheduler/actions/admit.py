@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from heapq import heapify, heappop, heapreplace
 
+from schedmate.scheduler.actions.plan import may_reserve, reserve
 from schedmate.scheduler.actions.plan import plan as renew_plans
-from schedmate.scheduler.actions.plan import reserve
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.free_index import FreeIndex
@@ -105,6 +105,7 @@ class _Heads:
         self._ranks: list[list[float]] = [[] for _ in state.cluster.pools]
         self._barred: set[tuple[int, int]] = set()
         self._blocked: list[int] = list(self._layer.reserved)
+        self._reserved = 0
         if state.policy.reservations == math.inf and Queueing.STRICT not in self._layer.tree.queueing:
             return  # there is no counting to infinity
         for pool, plans in state.reservations.items():
@@ -163,7 +164,13 @@ class _Heads:
         if not pools or (queueing is Queueing.BEST_EFFORT and lane.rank > -math.inf):
             return False
         self._blocked.append(slot)
-        if (strict or self._is_due(slot, lane)) and reserve(state, self._tx, slot, pools, self._now):
+        due = strict or self._is_due(slot, lane)
+        if (
+            due
+            and may_reserve(state, layer, pools, self._reserved)
+            and reserve(state, self._tx, slot, pools, self._now)
+        ):
+            self._reserved += 1
             if self._start_as_planned(slot):
                 return True
             self._count(

@@ -1,28 +1,27 @@
 """Start later jobs that delay nobody who has a reservation. What may start is told by `Trial`.
 
-Without gained capacity only the jobs that are new since the last cycle are looked at. Otherwise the classes of those
-demands that fit somewhere are, in order, by their first job; in a class of which the first would stay too long, by
-the first that would not. Capacity only shrinks on the way, so this is the same as one walk through the queue.
+Without gained capacity only the jobs that are new since the last cycle are looked at. Otherwise those demands that fit
+somewhere are, and of them the jobs that would run beyond only such plans beside which they fit. Capacity only shrinks
+on the way, so this is the same as one walk through the queue.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import partial
 from heapq import heapify, heappop, heapreplace
+from typing import NamedTuple
 
 import numpy as np
 
 from schedmate.scheduler.bounds import MOST_PLANS, Allowed, Bound, PlanBound
-from schedmate.scheduler.classes import Group, JobClass
+from schedmate.scheduler.classes import Group, QueueLane
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.trial import Place, Trial
-
-#: By pool, the plans that a job would run beyond.
-Late = tuple[int, ...]
 
 
 def fill(state: State, tx: Transaction, now: float) -> None:
@@ -55,34 +54,39 @@ def _start_fresh(state: State, trial: Trial, fresh: list[int]) -> None:
             trial.start(slot, found)
 
 
+class _Candidates(NamedTuple):
+    """Jobs of one class, in order, that run beyond the same plans of a pool; ``late`` -1 where that is not known."""
+
+    pool: int
+    late: int
+    demand: Demand
+    lane: QueueLane
+    entries: Iterator[Entry]
+
+
 class _Classes:
-    """The classes of all demands that fit on a pool that has gained, by the place of the next job to look at."""
+    """The jobs of all demands that fit on a pool that has gained, by the place of the next one to look at."""
 
     def __init__(self, state: State, trial: Trial, gained: int, now: float) -> None:
         self._state, self._trial, self._now = state, trial, now
         self._allowed: dict[tuple[int, int], Allowed] = {}
         self._plans = {pool: self._plan_bounds(pool) for pool in range(len(state.cluster.pools)) if gained >> pool & 1}
-        self._classes = [
+        self._candidates = [
             each
             for group in trial.layer.queue.groups_in_order
             if group.pool_bits & gained
             for each in self._promising(group)
         ]
-        #: Of each class, the plans beyond which a job was found not to start.
-        self._failed: list[set[Late]] = [set() for _ in self._classes]
+        #: What was found to fit no more: pool, demand, plans beyond which it would run.
+        self._full: set[tuple[int, Demand, int]] = set()
 
     def start_all(self) -> None:
         """Until nothing of any class may start."""
-        heap = [each for i in range(len(self._classes)) if (each := self._next(i)) is not None]
+        heap = [each for i in range(len(self._candidates)) if (each := self._next(i)) is not None]
         heapify(heap)
         while heap:
-            _, number, slot = heap[0]
-            found = self._trial.find(slot)
-            if found is not None:
-                self._trial.start(slot, found)
-            else:
-                self._failed[number].add(self._late(slot))
-            following = self._next(number)
+            number, slot = heap[0][1:]
+            following = self._next(number) if self._try(number, slot) else None
             if following is None:
                 heappop(heap)
             else:
@@ -90,36 +94,63 @@ class _Classes:
             while heap and (now_at := self._again(heap[0])) != heap[0]:
                 heapreplace(heap, now_at)
 
+    def _try(self, number: int, slot: int) -> bool:
+        """Start a job if it may; False if the others that are like it may not either."""
+        pool, late, demand, _, _ = self._candidates[number]
+        key = pool, demand, late
+        if key in self._full or self._state.table.live[slot] is None:
+            return key not in self._full
+        found = self._trial.find(slot)
+        if found is not None:
+            self._trial.start(slot, found)
+        elif late >= 0 and self._trial.is_full(pool, demand, late):
+            self._full.add(key)
+        return found is not None or late < 0
+
     def _again(self, at: tuple[Place, int, int]) -> tuple[Place, int, int]:
         """The same job with its place as it is now: a start sets back the tenant."""
-        lane = self._classes[at[1]].lane
+        lane = self._candidates[at[1]].lane
         return self._trial.place_of(lane, self._state.table.entries[at[2]]), at[1], at[2]
 
-    def _promising(self, group: Group) -> list[JobClass]:
-        """The classes of a demand with a job that might start on a pool that has gained, in order."""
-        found: set[int] = set()
+    def _next(self, number: int) -> tuple[Place, int, int] | None:
+        """The next of some candidates that still waits."""
+        live, each = self._state.table.live, self._candidates[number]
+        for entry in each.entries:
+            if live[entry[2]] is entry:
+                return self._trial.place_of(each.lane, entry), number, entry[2]
+        return None
+
+    def _promising(self, group: Group) -> Iterator[_Candidates]:
+        """The jobs of a demand that might start on a pool that has gained."""
         trial, demand, pools = self._trial, group.demand, self._state.cluster.pools
         for pool in group.pools:
             if pool not in self._plans or trial.layer.verdicts[pool].is_no(pools[pool], demand, ()):
                 continue
             if len(self._plans[pool]) > MOST_PLANS:
-                return group.classes
+                for each in group.classes:
+                    yield _Candidates(pool, -1, demand, each.lane, iter(each.alive()))
+                continue
             allowed = self._allowed_on(pool, demand)
             if allowed.now.any():
                 fits = partial(trial.fits, pool, demand)
-                found.update(map(id, group.bounds.owners(self._plans[pool], self._now, self._bound, allowed, fits)))
-        return [each for each in group.classes if id(each) in found] if found else []
+                found = group.bounds.candidates(self._plans[pool], self._now, self._bound, allowed, fits)
+                for late, owner, entries in found:
+                    yield _Candidates(pool, late, demand, owner.lane, iter(entries))
 
     def _allowed_on(self, pool: int, demand: Demand) -> Allowed:
-        """Which tenants have quota for a demand."""
-        key = pool, asked_milli(demand, self._state.cluster.spec.pools[pool])
-        found = self._allowed.get(key)
+        """Which tenants may start a demand."""
+        milli = asked_milli(demand, self._state.cluster.spec.pools[pool])
+        found = self._allowed.get((pool, milli))
         if found is None:
             tenants = range(len(self._trial.layer.tree.names))
-            columns = (
-                np.array([self._trial.is_allowed(tenant, pool, demand, late) for tenant in tenants]) for late in (0, 1)
+            plans = self._state.reservations.get(pool, ())
+            found = self._allowed[pool, milli] = Allowed(
+                np.array([self._trial.is_allowed(tenant, pool, demand) for tenant in tenants]),
+                np.array(
+                    [[p.use is None or p.use.bound(tenant, pool, milli) < 0 for tenant in tenants] for p in plans],
+                    dtype=np.bool_,
+                ).reshape(len(plans), len(tenants)),
             )
-            found = self._allowed[key] = Allowed(*columns)
         return found
 
     def _plan_bounds(self, pool: int) -> list[PlanBound]:
@@ -145,34 +176,3 @@ class _Classes:
             leaves_s = max(assumed.within_s, job.min_run_s)
         rank, tenant = (math.inf, 0) if lane is None else (lane.rank, lane.tenant)
         return Bound(assumed.within_s, assumed.limit_s, leaves_s, rank, tenant)
-
-    def _next(self, number: int) -> tuple[Place, int, int] | None:
-        each, failed = self._classes[number], self._failed[number]
-        entry = each.first()
-        if entry is None:
-            return None
-        if failed and self._late(entry[2]) in failed:
-            entry = self._shorter(each, failed)
-        return None if entry is None else (self._trial.place_of(each.lane, entry), number, entry[2])
-
-    def _shorter(self, each: JobClass, failed: set[Late]) -> Entry | None:
-        """The first job of a class that would leave earlier than those that were found not to start."""
-        reservations = self._state.reservations
-        last_s = max(
-            (plan.start_s for pool in each.lane.pools for plan in reservations.get(pool, ())), default=-math.inf
-        )
-        if self._now + each.shortest_s > last_s:
-            return None
-        waiting = each.alive()
-        for entry in waiting:
-            if self._late(entry[2]) not in failed:
-                return entry
-        assumed = self._state.table.assumed
-        each.shortest_s = min((assumed[entry[2]].within_s for entry in waiting), default=math.inf)
-        return None
-
-    def _late(self, slot: int) -> Late:
-        lane, reservations = self._state.table.queue_lanes[slot], self._state.reservations
-        if lane is None:
-            return ()
-        return tuple(self._trial.late(slot, lane, reservations.get(pool, ()))[0] for pool in lane.pools)

@@ -20,10 +20,10 @@ from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.free_index import FreeIndex
 from schedmate.scheduler.queue_layer import PlanKey, QueueLayer
 from schedmate.scheduler.state import State
-from schedmate.scheduler.tenants import TenantUse
 from schedmate.scheduler.timeline import Timeline
-from schedmate.scheduler.transaction import Transaction, asked_milli, milli_of
+from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.types import Reservation
+from schedmate.scheduler.use_ahead import UseAhead
 
 #: In plans every job takes some time.
 SHORTEST_SPAN_S = 1e-3
@@ -52,8 +52,8 @@ def plan(state: State, tx: Transaction, now: float) -> None:
             follow = {each.slot for each in plans} if layer.stale >> pool & 1 else set()
         else:
             # An expected start that is known to be too early does no harm meanwhile: less is let past it.
-            follow = _turn(layer, plans, now)
-            waits = {key for key in void if not key[1] and key[0] not in follow}
+            follow = _turn(layer, plans, void, now)
+            waits = {key for key in void if key[0] not in follow}
             later, void = later | waits, void - waits
         if void or follow:
             _renew(state, layer, pool, now, void, follow)
@@ -76,16 +76,26 @@ def _void_on(state: State, layer: QueueLayer, pool: int, now: float) -> set[Plan
     }
 
 
+def may_reserve(state: State, layer: QueueLayer, pools: Sequence[int], number: int) -> bool:
+    """Whether another job may get a reservation in this cycle, in which ``number`` have got one: where many run, one a
+    cycle, so that no cycle takes long; the next one follows at the next event."""
+    return number == 0 or all(_follows_at_once(state, layer, pool) for pool in pools)
+
+
 def _follows_at_once(state: State, layer: QueueLayer, pool: int) -> bool:
     return state.policy.starts_by_plan or len(layer.ends[pool].order) < MANY_RUNNING
 
 
-def _turn(layer: QueueLayer, plans: Sequence[Reservation], now: float) -> set[int]:
-    """Where many run, the one job whose plans are to follow what has happened, if any is due. A job with a plan starts
-    as soon as it fits, whatever the plan says, so this only makes way for others later."""
+def _turn(layer: QueueLayer, plans: Sequence[Reservation], void: set[PlanKey], now: float) -> set[int]:
+    """Where many run, the one job whose plans are to follow what has happened: one whose guaranteed start does not
+    hold, else one that has not been looked at for a while. A job with a plan starts as soon as it fits, whatever the
+    plan says, so this only makes way for others later."""
     renewed_s = layer.renewed_s
-    first = min(plans, key=lambda each: (renewed_s.get(each.slot, -math.inf), each.slot))
-    return {first.slot} if now >= renewed_s.get(first.slot, -math.inf) + FOLLOW_S else set()
+    first = min((slot for slot, guaranteed in void if guaranteed), default=-1)
+    if first < 0:
+        oldest = min(plans, key=lambda each: (renewed_s.get(each.slot, -math.inf), each.slot)).slot
+        first = oldest if now >= renewed_s.get(oldest, -math.inf) + FOLLOW_S else -1
+    return {first} if first >= 0 else set()
 
 
 def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], now: float) -> bool:
@@ -94,27 +104,28 @@ def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], no
     layer = state.layer
     if layer is None:
         return False
-    best: tuple[Reservation, ...] = ()
+    best: Reservation | None = None
     for pool in pools:
         extend(state, tx, pool, now)
         void = _void_on(state, layer, pool, now)
-        if not _follows_at_once(state, layer, pool):
-            void = {key for key in void if key[1]}
-        if void:
+        if void and _follows_at_once(state, layer, pool):
             _renew(state, layer, pool, now, void, set())
             layer.void -= void
             layer.moved &= ~(1 << pool)
-        found = _both(state, layer, slot, pool, now)
-        if found and (not best or found[0].start_s < best[0].start_s):
-            best = found
-    if not best:
+        first, before_s = _kinds(layer, pool)[0], math.inf if best is None else best.start_s
+        best = _plan_of(state, layer, slot, pool, first, now, before_s, now) or best
+    if best is None:
         return False
-    pool = best[0].pool
+    plans = [best]
+    for kind in _kinds(layer, best.pool)[1:]:
+        other = _plan_of(state, layer, slot, best.pool, kind, best.start_s, math.inf, now)
+        plans += [] if other is None else [other]
+    pool = best.pool
     tx.hold(slot)
     layer.renewed_s = {**layer.renewed_s, slot: now}
-    aheads = [Ahead(state.cluster.pools[pool], ends, state.table, now) for _, ends in _kinds(layer, pool)]
-    _put(state, layer, pool, [*state.reservations.get(pool, ()), *best], aheads)
-    for new in best:
+    searches = [_Search(state, layer, pool, ends, kind, now) for kind, ends in _kinds(layer, pool)]
+    _put(state, layer, pool, [*state.reservations.get(pool, ()), *plans], searches)
+    for new in plans:
         nodes = {share[0] for share in new.shares}
         for other in state.reservations[pool]:
             if _gives_way(state, other, new):
@@ -175,19 +186,19 @@ def _kinds(layer: QueueLayer, pool: int) -> list[tuple[bool, ExpectedEnds]]:
     return expected if layer.limits is None else [*expected, (True, layer.limits[pool])]
 
 
-def _both(state: State, layer: QueueLayer, slot: int, pool: int, now: float) -> tuple[Reservation, ...]:
-    """The expected and the guaranteed plan of a job that has none yet."""
+def _plan_of(
+    state: State, layer: QueueLayer, slot: int, pool: int, kind: tuple[bool, ExpectedEnds], from_s: float,
+    before_s: float, now: float,
+) -> Reservation | None:  # fmt: skip
+    """A plan of one kind for a job that has none yet."""
+    guaranteed, ends = kind
     own = _rank(state, slot)
-    others = [each for each in state.reservations.get(pool, ()) if _rank(state, each.slot) <= own]
-    found: list[Reservation] = []
-    for guaranteed, ends in _kinds(layer, pool):
-        search = _Search(state, layer, pool, ends, guaranteed, now)
-        kept = [each for each in others if each.guaranteed == guaranteed]
-        from_s = found[0].start_s if found else now
-        new = search.plan(slot, kept, from_s, math.inf)
-        if new is not None:
-            found.append(new)
-    return tuple(found)
+    others = [
+        each
+        for each in state.reservations.get(pool, ())
+        if each.guaranteed == guaranteed and _rank(state, each.slot) <= own
+    ]
+    return _Search(state, layer, pool, ends, guaranteed, now).plan(slot, others, from_s, before_s)
 
 
 class _Search:
@@ -197,15 +208,18 @@ class _Search:
         self, state: State, layer: QueueLayer, pool: int, ends: ExpectedEnds, guaranteed: bool, now: float
     ) -> None:
         self._state, self._layer, self._pool, self._ends = state, layer, pool, ends
-        self._guaranteed, self._now = guaranteed, now
+        self.guaranteed, self._now = guaranteed, now
+        self._spec = state.cluster.spec.pools[pool]
         self.ahead = Ahead(state.cluster.pools[pool], ends, state.table, now)
+        use = layer.use
+        self.uses = None if use is None else UseAhead(use, pool, self._spec, ends, state.table, now)
         self._timeline: Timeline | None = None
 
     def plan(self, slot: int, others: list[Reservation], from_s: float, before_s: float) -> Reservation | None:
         """The first start in time that takes nothing from the others: neither GPUs nor quota."""
         table, assumed = self._state.table, self._state.table.assumed[slot]
         expected_s = assumed.within_s if assumed.within_s < math.inf else assumed.ends_s
-        span_s = max(SHORTEST_SPAN_S, assumed.limit_s if self._guaranteed else expected_s)
+        span_s = max(SHORTEST_SPAN_S, assumed.limit_s if self.guaranteed else expected_s)
         from_s = max(from_s, self._now)
         while from_s < before_s:
             window = Window(from_s, before_s, span_s)
@@ -214,7 +228,7 @@ class _Search:
                 return None
             start_s, shares = found
             if self._has_quota(slot, others, start_s, start_s + span_s):
-                return Reservation(slot, self._pool, start_s, shares, {}, self._guaranteed, start_s + span_s)
+                return Reservation(slot, self._pool, start_s, shares, {}, self.guaranteed, start_s + span_s)
             from_s = self._next_change(others, start_s)
         return None
 
@@ -236,29 +250,12 @@ class _Search:
 
     def _has_quota(self, slot: int, others: list[Reservation], start_s: float, end_s: float) -> bool:
         """Whether quota suffices at the start and when any of the others starts later."""
-        layer, table = self._layer, self._state.table
-        lane, milli = table.queue_lanes[slot], self._milli(slot, None)
-        if layer.use is None or lane is None:
+        lane, demand, spec = self._state.table.queue_lanes[slot], self._state.table.demands[slot], self._spec
+        if self.uses is None or lane is None:
             return True
         times_s = {start_s, *(other.start_s for other in others if start_s < other.start_s < end_s)}
-        return all(self._use_at(layer.use, others, at_s).bound(lane.tenant, self._pool, milli) < 0 for at_s in times_s)
-
-    def _use_at(self, use: TenantUse, others: list[Reservation], at_s: float) -> TenantUse:
-        table, then, now = self._state.table, use.copy(), self._now
-        changes = [(other.slot, 1) for other in others if other.start_s <= at_s < other.end_s]
-        order = self._ends.order
-        ended = order[: bisect_right(order, (at_s, math.inf))]
-        changes += [(slot, -1) for end_s, slot in ended if not table.starts_s[slot] < now >= end_s]
-        for slot, sign in changes:
-            lane, shares = table.queue_lanes[slot], table.shares[slot]
-            then.charge(lane.tenant if lane is not None else 0, self._pool, sign * self._milli(slot, shares))
-        return then
-
-    def _milli(self, slot: int, shares: Shares | None) -> int:
-        demand = self._state.table.demands[slot]
-        if shares is None:
-            return asked_milli(demand, self._state.cluster.spec.pools[self._pool])
-        return milli_of(demand, shares)
+        tenant, milli = lane.tenant, asked_milli(demand, spec)
+        return all(self.uses.at(at_s, others).bound(tenant, self._pool, milli) < 0 for at_s in times_s)
 
     def _next_change(self, others: list[Reservation], after_s: float) -> float:
         order = self._ends.order
@@ -276,7 +273,7 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[Pla
     at = {slot: i for i, slot in enumerate(layer.reserved)}
     slots = sorted({old.slot for old in plans}, key=lambda slot: (_rank(state, slot), at.get(slot, -1)))
     renewed: list[Plans] = []
-    aheads: list[Ahead] = []
+    searches: list[_Search] = []
     for guaranteed, ends in _kinds(layer, pool):
         old = {each.slot: each for each in plans if each.guaranteed == guaranteed}
         kept = dict(old)
@@ -311,8 +308,13 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[Pla
                     # Who moves up may make way for those before it: where all wait for their plan, all move that can.
                     again |= before is not None and state.policy.starts_by_plan
         renewed.append(kept)
-        aheads.append(search.ahead)
-    _put(state, layer, pool, [each for kept in renewed for each in kept.values()], aheads)
+        searches.append(search)
+    _put(state, layer, pool, [each for kept in renewed for each in kept.values()], searches)
+
+
+def _holds(one: Reservation, other: Reservation) -> bool:
+    """Whether a plan holds nodes of another one of its kind when that begins."""
+    return one.guaranteed == other.guaranteed and one.start_s <= other.start_s < one.end_s and _meet(one, other)
 
 
 def _meet(one: Reservation, other: Reservation) -> bool:
@@ -343,20 +345,12 @@ def _locked(state: State, plans: list[Reservation]) -> list[Reservation]:
     return found
 
 
-def _put(state: State, layer: QueueLayer, pool: int, plans: list[Reservation], aheads: list[Ahead]) -> None:
-    """Keep the plans of one pool, each with what it leaves unused; ``aheads`` in the order of the kinds."""
+def _put(state: State, layer: QueueLayer, pool: int, plans: list[Reservation], searches: list[_Search]) -> None:
+    """Keep the plans of one pool, each with what it leaves unused; ``searches`` in the order of the kinds."""
     plans = _locked(state, plans)
     old = state.reservations.get(pool, ())
     if not state.policy.starts_by_plan:
-        same = {id(each) for each in old} & {id(each) for each in plans}
-        touched = {share[0] for each in (*old, *plans) if id(each) not in same for share in each.shares}
-        spared: list[Reservation] = []
-        for (guaranteed, _), ahead in zip(_kinds(layer, pool), aheads, strict=True):
-            of_kind = [each for each in plans if each.guaranteed == guaranteed]
-            for each in of_kind:
-                is_same = id(each) in same and not any(share[0] in touched for share in each.shares)
-                spared.append(each if is_same else with_spare(ahead, each, of_kind))
-        plans = spared
+        plans = [each for search in searches for each in _beside_each_other(search, old, plans)]
     plans.sort(key=lambda each: (each.slot, each.guaranteed))
     kept = tuple(plans)
     if kept == old:
@@ -364,6 +358,29 @@ def _put(state: State, layer: QueueLayer, pool: int, plans: list[Reservation], a
     layer.gained |= 1 << pool
     rest = {p: each for p, each in state.reservations.items() if p != pool}
     state.reservations = {**rest, pool: kept} if kept else rest
+
+
+def _beside_each_other(search: _Search, old: Sequence[Reservation], plans: list[Reservation]) -> list[Reservation]:
+    """The plans of one kind with what each leaves at its start: GPUs on its nodes, and quota."""
+    before = {id(each) for each in old}
+    of_kind = [each for each in plans if each.guaranteed == search.guaranteed]
+    there = {id(each) for each in of_kind}
+    gone = [each for each in old if each.guaranteed == search.guaranteed and id(each) not in there]
+    new = [each for each in of_kind if id(each) not in before]
+    found = []
+    for each in of_kind:
+        is_new = id(each) not in before
+        if is_new or any(_holds(other, each) for other in (*gone, *new)):
+            spared = with_spare(search.ahead, each, of_kind)
+        else:
+            spared = each
+        if search.uses is not None:
+            if is_new:
+                spared = replace(spared, use=search.uses.at(each.start_s, of_kind))
+            else:
+                spared = search.uses.kept(spared, gone, new)
+        found.append(spared)
+    return found
 
 
 def _rank(state: State, slot: int) -> float:
