@@ -59,11 +59,12 @@ class Ahead:
             base = self._tried[at - 1] if at else 0
             found = (self._states[base] if at else self._index).copy()
             table, now = self._table, self._now
-            for end_s, slot in self._order[base:releases]:
-                shares = table.shares[slot]
-                # One that has outlived this end without ending says nothing about when it will.
-                if shares is not None and not table.starts_s[slot] < now >= end_s:
-                    found.give(shares)
+            # One that has outlived its end without ending says nothing about when it will.
+            found.give_many(
+                table.shares[slot] or ()
+                for end_s, slot in self._order[base:releases]
+                if not table.starts_s[slot] < now >= end_s
+            )
             self._states[releases] = found
             self._tried.insert(at, releases)
         return found

@@ -64,6 +64,11 @@ class Bounds(Generic[T]):
         self._owners.append(owner)
         self._new += 1
 
+    @property
+    def has_new(self) -> bool:
+        """Whether entries came that no candidates were asked for since."""
+        return self._new > 0
+
     def candidates(
         self,
         plans: Sequence[PlanBound],

@@ -8,11 +8,24 @@ of pools: whether something of that size fits is one question for all of them.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from schedmate.scheduler.bounds import Bounds
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.pending import Entry, OrderedEntries
 from schedmate.scheduler.policies import Assumed
+from schedmate.scheduler.types import Reservation
+
+
+class Settled(NamedTuple):
+    """What a verdict about a pool rests on: the clock of its `Verdicts`, its plans, what quota leaves to tenants."""
+
+    clock: int
+    plans: tuple[Reservation, ...]
+    rooms: NDArray[np.int64]
 
 
 class JobClass(OrderedEntries):
@@ -28,9 +41,12 @@ class JobClass(OrderedEntries):
 
 
 class Group:
-    """All classes of one demand on one set of pools; ``bounds`` are those of all their jobs."""
+    """All classes of one demand on one set of pools; ``bounds`` are those of all their jobs.
 
-    __slots__ = ("bounds", "classes", "demand", "pool_bits", "pools")
+    ``settled``: by pool, the state of things (see `actions.fill`) in which nothing of it could start.
+    """
+
+    __slots__ = ("bounds", "classes", "demand", "pool_bits", "pools", "settled")
 
     def __init__(self, pools: tuple[int, ...], demand: Demand, live: list[Entry | None]) -> None:
         self.pools = pools
@@ -38,6 +54,7 @@ class Group:
         self.demand = demand
         self.classes: list[JobClass] = []
         self.bounds: Bounds[JobClass] = Bounds(live)
+        self.settled: dict[int, Settled] = {}
 
 
 class QueueLane:

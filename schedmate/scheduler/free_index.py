@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from schedmate.scheduler.cluster_types import Shares, Spare
@@ -83,6 +83,11 @@ class FreeIndex:
                 self.levels |= 1 << new
             masks[new] |= bit
             self.free_gpus += gpus
+
+    def give_many(self, many: Iterable[Shares]) -> None:
+        """Free what many jobs have."""
+        for shares in many:
+            self.give(shares)
 
     def spare_beside(self, shares: Shares) -> Spare:
         """What ``shares``, chosen on this state and not taken, would leave free on their nodes."""

@@ -8,13 +8,13 @@ which group is a small matrix product, whatever the number of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from schedmate.scheduler.cluster_types import WHOLE_MILLI, DeviceShare, Health, Shares, Spare
+from schedmate.scheduler.cluster_types import WHOLE_MILLI, DeviceShare, Health, Share, Shares, Spare
 from schedmate.scheduler.devices import choose, choose_with_nics
 from schedmate.scheduler.exits import Exits
 from schedmate.scheduler.outlook import Waste
@@ -123,33 +123,46 @@ class PoolIndex:
                 if share.nics & ~self.nics[share.node]:
                     raise ValueError(f"node {share.node}: NICs {share.nics:b} are not free")
                 self._set_nics(share.node, self.nics[share.node] ^ share.nics)
-            self._settle(share.node)
+            self._settle(share[0])
 
     def give(self, shares: Shares) -> None:
         """Free what ``take`` allocated."""
         for share in shares:
-            if not isinstance(share, DeviceShare):
-                raise ValueError(f"{share} does not name the devices")
-            node = share.node
-            if share.milli:
-                shared, self.free[node] = give_part(
-                    self.partial.get(node, ()), self.free[node], share, self.bad.get(node, 0)
-                )
-                if shared:
-                    self.partial[node] = shared
-                else:
-                    self.partial.pop(node, None)
-            elif share.devices & ~self.used[node]:
-                raise ValueError(f"node {node}: devices {share.devices:b} are given back but were not taken")
+            self._give(share)
+            self._settle(share[0])
+
+    def give_many(self, many: Iterable[Shares]) -> None:
+        """Free what many jobs have: every node is put where it belongs once, all in one go."""
+        nodes = set()
+        for shares in many:
+            for share in shares:
+                self._give(share)
+                nodes.add(share[0])
+        if nodes:
+            self._settle_all(sorted(nodes))
+
+    def _give(self, share: Share) -> None:
+        if not isinstance(share, DeviceShare):
+            raise ValueError(f"{share} does not name the devices")
+        node = share.node
+        if share.milli:
+            shared, self.free[node] = give_part(
+                self.partial.get(node, ()), self.free[node], share, self.bad.get(node, 0)
+            )
+            if shared:
+                self.partial[node] = shared
             else:
-                self.used[node] ^= share.devices
-                self.free[node] |= share.devices & ~self.bad.get(node, 0)
-            self._move_amounts(share, 1)
-            if self.nics is not None and share.nics:
-                if share.nics & self.nics[node]:
-                    raise ValueError(f"node {node}: NICs {share.nics:b} are given back but were not taken")
-                self._set_nics(node, self.nics[node] | share.nics)
-            self._settle(node)
+                self.partial.pop(node, None)
+        elif share.devices & ~self.used[node]:
+            raise ValueError(f"node {node}: devices {share.devices:b} are given back but were not taken")
+        else:
+            self.used[node] ^= share.devices
+            self.free[node] |= share.devices & ~self.bad.get(node, 0)
+        self._move_amounts(share, 1)
+        if self.nics is not None and share.nics:
+            if share.nics & self.nics[node]:
+                raise ValueError(f"node {node}: NICs {share.nics:b} are given back but were not taken")
+            self._set_nics(node, self.nics[node] | share.nics)
 
     def share(self, node: int, part: Part, replicas: int, among: int = -1) -> tuple[DeviceShare, ...]:
         """The devices and NICs for ``replicas`` of ``part`` on a node that has room for them; devices are chosen
@@ -332,6 +345,31 @@ class PoolIndex:
             self.slivers.discard(node)
         if self._left is not None:
             self._settle_left(node)
+
+    def _settle_all(self, nodes: list[int]) -> None:
+        """`_settle` for many nodes."""
+        at = np.array(nodes)
+        cell = self.layout.cell_of_node[at]
+        free = np.array([self.free[node].bit_count() for node in nodes], dtype=np.int64)
+        busy = np.array([bool(self.used[node]) or node in self.partial for node in nodes])
+        hidden = np.array([node in self.health for node in nodes])
+        new = np.where(hidden, HIDDEN, np.where(busy, free, free + self.layout.capacity))
+        old = self.bucket[at]
+        for sign, bucket in ((-1, old), (1, new)):
+            shown = (bucket != HIDDEN) & (old != new)
+            np.add.at(self.buckets, (bucket[shown], cell[shown]), sign)
+            for each, count in enumerate(np.bincount(bucket[shown], minlength=len(self.totals)).tolist()):
+                self.totals[each] += sign * count
+        self.bucket[at] = new
+        change = np.where(hidden, 0, free) - self.count[at]
+        self.count[at] += change
+        np.add.at(self.cell_free, cell, change)
+        self.free_gpus += int(change.sum())
+        for node in nodes:
+            if node in self.partial or node in self.slivers:
+                self._settle(node)
+            elif self._left is not None:
+                self._settle_left(node)
 
     def _settle_left(self, node: int) -> None:
         if self._left is None:

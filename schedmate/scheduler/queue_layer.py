@@ -10,7 +10,7 @@ import math
 from collections.abc import Container
 from dataclasses import dataclass, field
 
-from schedmate.scheduler.classes import ClassQueue
+from schedmate.scheduler.classes import ClassQueue, Settled
 from schedmate.scheduler.cluster import Cluster, Index
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.expected_ends import ExpectedEnds
@@ -37,7 +37,8 @@ class QueueLayer:
     happened that may let a waiting job start; ``stale`` a job ended otherwise than assumed, plans may move up;
     ``moved`` an expected end moved, expected plans are void; ``broken`` a higher class took from plans of a lower.
     ``void`` are single plans that do not hold. ``renewed_s``: when the plans of a slot were last made to follow what
-    has happened. ``barred``: (tenant, pool) where a strict head is blocked in this cycle.
+    has happened. ``looked_at``: what the verdict rests on that a slot with a plan can not start. ``barred``: (tenant,
+    pool) where a strict head is blocked in this cycle.
     """
 
     tree: TenantTree
@@ -59,6 +60,7 @@ class QueueLayer:
     standings_s: dict[int, float] = field(default_factory=dict)
     renewed_s: dict[int, float] = field(default_factory=dict)
     void: frozenset[PlanKey] = frozenset()
+    looked_at: dict[int, tuple[Settled, ...]] = field(default_factory=dict)
 
     def saved(self) -> tuple[object, ...]:
         """What a transaction puts back."""

@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 
+import numpy as np
+from numpy.typing import NDArray
+
 from schedmate.scheduler.cluster_types import UNLIMITED, WHOLE_MILLI, ClusterSpec
 
 #: The root of the tree: the cluster, and all jobs that belong to nobody.
@@ -150,15 +153,17 @@ class TenantTree:
 class TenantUse:
     """What is in use: ``used[tenant][pool]`` in milli-GPU, with what is kept for nodes below."""
 
-    __slots__ = ("tree", "used")
+    __slots__ = ("_rooms", "tree", "used")
 
     def __init__(self, tree: TenantTree) -> None:
         self.tree = tree
+        self._rooms: dict[int, NDArray[np.int64]] = {}
         self.used = [row.copy() for row in tree.unused]
 
     def charge(self, tenant: int, pool: int, milli: int) -> None:
         """Use ``milli`` more, or less where negative; limits are not looked at. The exact inverse of itself."""
         used, kept, parents = self.used, self.tree.kept, self.tree.parents
+        self._rooms.pop(pool, None)
         while milli and tenant >= 0:
             old = used[tenant][pool]
             used[tenant][pool] = new = old + milli
@@ -179,6 +184,19 @@ class TenantUse:
             tenant = tree.parents[tenant]
         return -1
 
+    def rooms(self, pool: int) -> NDArray[np.int64]:
+        """By tenant, the most that `bound` allows; shape (tenants,). Not to be changed."""
+        found = self._rooms.get(pool)
+        if found is None:
+            tree, rooms = self.tree, [0] * len(self.used)
+            for tenant, parent in enumerate(tree.parents):  # parents come first
+                used = self.used[tenant][pool]
+                rooms[tenant] = tree.most[tenant][pool] - used
+                if parent >= 0:
+                    rooms[tenant] = min(rooms[tenant], max(0, tree.kept[tenant][pool] - used) + max(0, rooms[parent]))
+            found = self._rooms[pool] = np.array(rooms, dtype=np.int64)
+        return found
+
     def is_entitled(self, tenant: int, pool: int, milli: int) -> bool:
         """Whether ``milli`` more are within what the tenant and all above it are guaranteed."""
         return all(self.used[node][pool] + milli <= self.tree.guaranteed[node][pool] for node in self.tree.path(tenant))
@@ -188,6 +206,7 @@ class TenantUse:
         other = TenantUse.__new__(TenantUse)
         other.tree = self.tree
         other.used = [row.copy() for row in self.used]
+        other._rooms = {}
         return other
 
     def why_not(self, tenant: int, pool: int, milli: int) -> str:

@@ -135,6 +135,7 @@ class Transaction:
         old = state.table.entries[slot]
         self._log.append(("hold", slot, old, 0.0))
         state.layer.queue.reserved.add(slot)
+        state.layer.looked_at.pop(slot, None)
         state.layer.reserved = (*state.layer.reserved, slot)
         state.enqueue(slot, (old[0], old[1], slot))
 

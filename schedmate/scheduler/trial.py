@@ -11,12 +11,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from schedmate.scheduler.classes import QueueLane
-from schedmate.scheduler.cluster_types import Shares, Spare
+import numpy as np
+from numpy.typing import NDArray
+
+from schedmate.scheduler.classes import QueueLane, Settled
+from schedmate.scheduler.cluster_types import UNLIMITED, Shares, Spare
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.leaning import leaning
 from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.placement import View
+from schedmate.scheduler.pool_index import PoolIndex
 from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction, asked_milli
@@ -102,6 +106,27 @@ class Trial:
     def _asked(self, slot: int, pool: int) -> int:
         return asked_milli(self.state.table.demands[slot], self.state.cluster.spec.pools[pool])
 
+    def rooms(self, pool: int) -> NDArray[np.int64]:
+        """By tenant, what quota leaves on a pool; nothing where the queue is barred."""
+        layer = self.layer
+        if layer.use is None:
+            rooms = np.full(len(layer.tree.names), UNLIMITED, dtype=np.int64)
+        else:
+            rooms = layer.use.rooms(pool).copy()
+        rooms[[tenant for tenant, barred in layer.barred if barred == pool]] = -1
+        return rooms
+
+    def is_settled(self, pool: int, demand: Demand, last: Settled, rooms: NDArray[np.int64]) -> bool:
+        """Whether nothing that matters has changed since nothing of a demand could start: what is free, the plans, what
+        quota leaves. Time alone lets nothing start."""
+        state = self.state
+        if last.plans is not state.reservations.get(pool, ()):
+            return False
+        if self.layer.verdicts[pool].gained(state.cluster.pools[pool], demand, last.clock):
+            return False
+        milli = asked_milli(demand, state.cluster.spec.pools[pool])
+        return not ((rooms >= milli) & (last.rooms < milli)).any()
+
     def has_quota(self, slot: int, pool: int) -> bool:
         """Whether the job in ``slot`` may use the pool by the quota of its tenant and of all above it."""
         lane, use = self.state.table.queue_lanes[slot], self.layer.use
@@ -153,7 +178,21 @@ class Trial:
                 stays_s = assumed.limit_s if plan.guaranteed else assumed.within_s
                 if lane is not None and _rank(state, plan) > lane.rank and self._now + stays_s > plan.start_s:
                     layer.take_from(plan, nodes)
-        self._views = {key: view for key, view in self._views.items() if key[0] != pool}
+        self._follow(pool, shares)
+
+    def _follow(self, pool: int, shares: Shares) -> None:
+        """Take what was started from the views of its pool; those in which it was withheld are made anew if wanted."""
+        kept = {}
+        for key, view in self._views.items():
+            if key[0] == pool:
+                if not isinstance(view, PoolIndex):
+                    continue
+                try:
+                    view.take(shares)
+                except ValueError:
+                    continue
+            kept[key] = view
+        self._views = kept
 
     def _with(
         self, plan: Reservation, slot: int, found: Found, beside: bool, own: Sequence[Reservation]
@@ -176,13 +215,6 @@ class Trial:
         if found.late:
             return BESIDE
         return IN_TIME if self.state.reservations.get(found.pool) else NOTHING_RESERVED
-
-    def is_allowed(self, tenant: int, pool: int, demand: Demand) -> bool:
-        """Whether the queue of a tenant and quota let something start now."""
-        if (tenant, pool) in self.layer.barred:
-            return False
-        milli = asked_milli(demand, self.state.cluster.spec.pools[pool])
-        return self.layer.use is None or self.layer.use.bound(tenant, pool, milli) < 0
 
     def _has_later_quota(self, slot: int, lane: QueueLane, pool: int, late: int) -> bool:
         """Whether there is quota as well when the plans begin beyond which a job would run."""

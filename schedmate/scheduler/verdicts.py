@@ -53,6 +53,15 @@ class Verdicts:
         self._clock += 1
         self._freed_at[-1] = self._clock
 
+    @property
+    def clock(self) -> int:
+        """Counts what was freed."""
+        return self._clock
+
+    def gained(self, index: Counted, demand: Demand, since: int) -> bool:
+        """Whether anything that matters to a demand was freed after the clock stood so."""
+        return max(self._freed_at[self._need(index.capacity, demand) :]) > since
+
     def is_no(self, index: Counted, demand: Demand, beside: tuple[Spare, ...]) -> bool:
         """Whether the demand is known not to fit now."""
         if index.free_gpus < demand.least_gpus:

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heapreplace
 
 from schedmate.scheduler.actions.plan import may_reserve, reserve
 from schedmate.scheduler.actions.plan import plan as renew_plans
-from schedmate.scheduler.classes import QueueLane
+from schedmate.scheduler.classes import QueueLane, Settled
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.free_index import FreeIndex
 from schedmate.scheduler.state import State
@@ -33,14 +33,32 @@ def admit(state: State, tx: Transaction, now: float) -> None:
     for slot in sorted(layer.reserved, key=lambda slot: _rank(state, slot)):
         if by_plan and slot not in due:
             continue
-        found = None if by_plan else trial.find(slot)
+        found = None if by_plan or _is_settled(trial, slot) else trial.find(slot)
         if found is not None:
             trial.start(slot, found, RESERVED)
+            continue
+        if slot not in due:
             continue
         found = _planned(state, trial, slot, now)
         if found is not None:
             _start_as_planned(trial, slot, found)
     _Heads(state, tx, trial, now).start_all()
+
+
+def _is_settled(trial: Trial, slot: int) -> bool:
+    """Whether a job with a reservation was found not to start and nothing that matters has changed since; otherwise
+    notes that it is looked at now."""
+    layer, table = trial.layer, trial.state.table
+    lane, demand = table.queue_lanes[slot], table.demands[slot]
+    pools = () if lane is None else lane.pools
+    last = layer.looked_at.get(slot)
+    now = tuple(
+        Settled(layer.verdicts[pool].clock, trial.state.reservations.get(pool, ()), trial.rooms(pool)) for pool in pools
+    )
+    layer.looked_at[slot] = now
+    return last is not None and all(
+        trial.is_settled(pool, demand, then, each.rooms) for pool, then, each in zip(pools, last, now, strict=True)
+    )
 
 
 def settle(state: State, tx: Transaction, now: float) -> None:

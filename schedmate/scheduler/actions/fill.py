@@ -14,9 +14,10 @@ from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schedmate.scheduler.bounds import MOST_PLANS, Allowed, Bound, PlanBound
-from schedmate.scheduler.classes import Group, QueueLane
+from schedmate.scheduler.classes import Group, QueueLane, Settled
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.state import State
@@ -69,7 +70,11 @@ class _Classes:
 
     def __init__(self, state: State, trial: Trial, gained: int, now: float) -> None:
         self._state, self._trial, self._now = state, trial, now
+        self._clocks = [verdicts.clock for verdicts in trial.layer.verdicts]
+        self._rooms: dict[int, NDArray[np.int64]] = {}
         self._allowed: dict[tuple[int, int], Allowed] = {}
+        self._bits: dict[tuple[int, int], list[int]] = {}
+        self._looked_at: list[tuple[Group, int]] = []
         self._plans = {pool: self._plan_bounds(pool) for pool in range(len(state.cluster.pools)) if gained >> pool & 1}
         self._candidates = [
             each
@@ -93,16 +98,24 @@ class _Classes:
                 heapreplace(heap, following)
             while heap and (now_at := self._again(heap[0])) != heap[0]:
                 heapreplace(heap, now_at)
+        for group, pool in self._looked_at:
+            plans = self._state.reservations.get(pool, ())
+            group.settled[pool] = Settled(self._clocks[pool], plans, self._rooms_on(pool))
 
     def _try(self, number: int, slot: int) -> bool:
         """Start a job if it may; False if the others that are like it may not either."""
-        pool, late, demand, _, _ = self._candidates[number]
+        pool, late, demand, lane, _ = self._candidates[number]
         key = pool, demand, late
-        if key in self._full or self._state.table.live[slot] is None:
-            return key not in self._full
+        if key in self._full or (late >= 0 and late & ~self._quota_bits(pool, demand)[lane.tenant]):
+            return False
+        if self._state.table.live[slot] is None:
+            return True
         found = self._trial.find(slot)
         if found is not None:
             self._trial.start(slot, found)
+            self._rooms.pop(found.pool, None)
+            self._allowed = {each: allowed for each, allowed in self._allowed.items() if each[0] != found.pool}
+            self._bits = {each: bits for each, bits in self._bits.items() if each[0] != found.pool}
         elif late >= 0 and self._trial.is_full(pool, demand, late):
             self._full.add(key)
         return found is not None or late < 0
@@ -122,7 +135,7 @@ class _Classes:
 
     def _promising(self, group: Group) -> Iterator[_Candidates]:
         """The jobs of a demand that might start on a pool that has gained."""
-        trial, demand, pools = self._trial, group.demand, self._state.cluster.pools
+        trial, demand, pools, has_new = self._trial, group.demand, self._state.cluster.pools, group.bounds.has_new
         for pool in group.pools:
             if pool not in self._plans or trial.layer.verdicts[pool].is_no(pools[pool], demand, ()):
                 continue
@@ -130,27 +143,48 @@ class _Classes:
                 for each in group.classes:
                     yield _Candidates(pool, -1, demand, each.lane, iter(each.alive()))
                 continue
-            allowed = self._allowed_on(pool, demand)
-            if allowed.now.any():
-                fits = partial(trial.fits, pool, demand)
+            if has_new or not self._is_settled(group, pool):
+                allowed, fits = self._allowed_on(pool, demand), partial(trial.fits, pool, demand)
                 found = group.bounds.candidates(self._plans[pool], self._now, self._bound, allowed, fits)
+                self._looked_at.append((group, pool))
                 for late, owner, entries in found:
                     yield _Candidates(pool, late, demand, owner.lane, iter(entries))
+
+    def _is_settled(self, group: Group, pool: int) -> bool:
+        """Whether nothing that matters has changed since nothing of a demand could start: what is free, the plans, what
+        quota leaves. Time alone lets nothing start."""
+        last = group.settled.get(pool)
+        return last is not None and self._trial.is_settled(pool, group.demand, last, self._rooms_on(pool))
+
+    def _rooms_on(self, pool: int) -> NDArray[np.int64]:
+        """By tenant, what quota leaves on a pool; nothing where the queue is barred."""
+        rooms = self._rooms.get(pool)
+        if rooms is None:
+            rooms = self._rooms[pool] = self._trial.rooms(pool)
+        return rooms
 
     def _allowed_on(self, pool: int, demand: Demand) -> Allowed:
         """Which tenants may start a demand."""
         milli = asked_milli(demand, self._state.cluster.spec.pools[pool])
         found = self._allowed.get((pool, milli))
+        if found is not None:
+            return found
+        now = self._rooms_on(pool) >= milli
+        uses = [plan.use for plan in self._state.reservations.get(pool, ())]
+        then = [np.ones_like(now) if use is None else use.rooms(pool) >= milli for use in uses]
+        found = Allowed(now, np.array(then, dtype=np.bool_).reshape(len(uses), len(now)))
+        self._allowed[pool, milli] = found
+        return found
+
+    def _quota_bits(self, pool: int, demand: Demand) -> list[int]:
+        """By tenant, the plans (bits) beyond which quota lets a demand run, 0 where it may not start at all."""
+        milli = asked_milli(demand, self._state.cluster.spec.pools[pool])
+        found = self._bits.get((pool, milli))
         if found is None:
-            tenants = range(len(self._trial.layer.tree.names))
-            plans = self._state.reservations.get(pool, ())
-            found = self._allowed[pool, milli] = Allowed(
-                np.array([self._trial.is_allowed(tenant, pool, demand) for tenant in tenants]),
-                np.array(
-                    [[p.use is None or p.use.bound(tenant, pool, milli) < 0 for tenant in tenants] for p in plans],
-                    dtype=np.bool_,
-                ).reshape(len(plans), len(tenants)),
-            )
+            allowed = self._allowed_on(pool, demand)
+            weights = 1 << np.arange(len(allowed.then), dtype=np.int64)
+            bits = (allowed.then * weights[:, None]).sum(axis=0, dtype=np.int64)
+            found = self._bits[pool, milli] = np.where(allowed.now, bits, 0).tolist()
         return found
 
     def _plan_bounds(self, pool: int) -> list[PlanBound]:

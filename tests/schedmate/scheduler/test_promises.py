@@ -25,6 +25,8 @@ from schedmate.scheduler import (
     Unschedulable,
 )
 from schedmate.scheduler.policies import at_once
+from schedmate.scheduler.trial import Trial
+from schedmate.scheduler.verdicts import Verdicts
 
 MOST_MOMENTS = 2000
 
@@ -187,6 +189,36 @@ def test_beyond_the_starvation_bound_nobody_newer_goes_first(random: Random, bou
     life.play()
     for job, _ in asked:
         assert waited.get(job.job_id, 0.0) <= bound_s + len(asked) * longest_s
+
+
+def _starts(random: Random) -> list[tuple[float, list[str]]]:
+    """Who starts when, with tenants and two reservations a pool."""
+    pools = tuple(PoolSpec(f"p{i}", random.randint(1, 3), random.randint(1, 4)) for i in range(random.randint(1, 2)))
+    tree = tenants(random, pools)
+    names = [each.name for top in tree for each in (top, *top.children)]
+    asked = jobs(random, max(pool.gpus for pool in pools), [pool.name for pool in pools], names, 0.8)
+    policy = replace(POLICIES["core"], reservations=2, reserve_from=at_once)
+    life = Life(Scheduler(ClusterSpec(pools), policy, tree), asked)
+    table, found = life.scheduler.state.table, []
+
+    def watch(now: float) -> None:
+        running = [job.job_id for slot in table.running() if (job := table.jobs[slot]) is not None]
+        found.append((now, sorted(running)))
+
+    life._check = watch  # type: ignore[method-assign]
+    life.play()
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 1 << 30))
+def test_what_is_remembered_changes_no_decision(seed: int) -> None:
+    """Verdicts that hold until something that matters has changed, against looking at everything every time."""
+    remembering = _starts(Random(seed))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trial, "is_settled", lambda *_: False)
+        patch.setattr(Verdicts, "is_no", lambda *_: False)
+        assert _starts(Random(seed)) == remembering
 
 
 def _waits(table: Any, job: Job) -> bool:

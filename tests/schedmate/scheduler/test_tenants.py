@@ -135,6 +135,9 @@ def test_no_limit_is_ever_exceeded_and_guaranteed_gpus_can_always_be_had(
         elif use.bound(tenant, 0, gpus * GPU) < 0:
             taken[tenant] += gpus
             use.charge(tenant, 0, gpus * GPU)
+    for tenant, most in enumerate(use.rooms(0).tolist()):
+        assert use.bound(tenant, 0, max(0, most)) < 0
+        assert use.bound(tenant, 0, max(0, most) + 1) >= 0
     below = taken.copy()
     for number in range(len(taken) - 1, ROOT, -1):
         below[tree.parents[number]] += below[number]
