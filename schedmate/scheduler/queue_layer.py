@@ -37,8 +37,8 @@ class QueueLayer:
     happened that may let a waiting job start; ``stale`` a job ended otherwise than assumed, plans may move up;
     ``moved`` an expected end moved, expected plans are void; ``broken`` a higher class took from plans of a lower.
     ``void`` are single plans that do not hold. ``renewed_s``: when the plans of a slot were last made to follow what
-    has happened. ``looked_at``: what the verdict rests on that a slot with a plan can not start. ``barred``: (tenant,
-    pool) where a strict head is blocked in this cycle.
+    has happened. ``due_s``: when a blocked job becomes due for a reservation. ``looked_at``: what the verdict rests on
+    that a slot with a plan can not start. ``barred``: (tenant, pool) where a strict head is blocked in this cycle.
     """
 
     tree: TenantTree
@@ -61,6 +61,12 @@ class QueueLayer:
     renewed_s: dict[int, float] = field(default_factory=dict)
     void: frozenset[PlanKey] = frozenset()
     looked_at: dict[int, tuple[Settled, ...]] = field(default_factory=dict)
+    due_s: float = math.inf
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing has happened that could make the next cycle differ from the last one."""
+        return not (self.gained or self.stale or self.moved or self.broken or self.void)
 
     def saved(self) -> tuple[object, ...]:
         """What a transaction puts back."""

@@ -67,7 +67,7 @@ class Scheduler:
         self._lanes: dict[tuple[int, str | None], tuple[Lane, Demand]] = {}
         self._queue_lanes: dict[tuple[object, ...], tuple[QueueLane, Demand]] = {}
         self._sequence = 0
-        self._last_s = -math.inf
+        self._last_s = self._idle_until_s = -math.inf
 
     def submit(self, job: Job) -> int:
         """Queue a job and return its slot. Raises `Unschedulable` when even an empty cluster could not hold it."""
@@ -197,12 +197,19 @@ class Scheduler:
 
     def cycle(self, now: float) -> list[int]:
         """Decide what starts at ``now``; returns the slots started, in the order of the decisions."""
+        layer = self.state.layer
+        if layer is not None and now < self._idle_until_s and layer.is_idle and not self.state.fresh:
+            self._last_s, layer.evicted = now, ()
+            return []
         self._last_s = now
         transaction = self.transaction
         transaction.begin()
         for action in self._actions:
             action(self.state, transaction, now)
-        return transaction.commit()
+        started = transaction.commit()
+        if layer is not None:
+            self._idle_until_s = min(layer.due_s, self._layered_wake_s(layer))
+        return started
 
     @property
     def wake_s(self) -> float:

@@ -125,6 +125,8 @@ class Transaction:
         if slot in state.fresh:  # the slot may be another job's before the next cycle
             state.fresh = [other for other in state.fresh if other != slot]
         if state.layer is not None:
+            lane = table.queue_lanes[slot]
+            state.layer.gained |= lane.pool_bits if lane is not None else 0
             self._let_go(state.layer, slot)
 
     def hold(self, slot: int) -> None:

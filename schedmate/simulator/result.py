@@ -32,8 +32,9 @@ class Result:
     ``nodes`` (how many), ``pool`` (number in ``cluster.pools``). ``times_s``, ``allocated_gpus``,
     ``fragmented_nodes`` and ``waiting_jobs`` are one value a moment, true until the next. ``evictions`` counts running
     jobs that had to leave (their start is the first), ``lost_gpu_s`` the GPU time of their runs that was not saved,
-    ``skipped`` records left out by reason, a few of them in words in ``examples``. ``replay_s`` is the time of the replay loop, ``events``
-    the arrivals and ends in it; ``peak_memory_mib`` the high-water mark of the process when the replay was over.
+    ``skipped`` records left out by reason, a few of them in words in ``examples``. ``replay_s`` is the time of the
+    replay loop, ``events`` the arrivals and ends in it; ``peak_memory_mib`` the high-water mark of the process when the
+    replay was over.
     """
 
     policy: str

@@ -124,6 +124,7 @@ class _Heads:
         self._barred: set[tuple[int, int]] = set()
         self._blocked: list[int] = list(self._layer.reserved)
         self._reserved = 0
+        self._layer.due_s = math.inf
         if state.policy.reservations == math.inf and Queueing.STRICT not in self._layer.tree.queueing:
             return  # there is no counting to infinity
         for pool, plans in state.reservations.items():
@@ -182,12 +183,9 @@ class _Heads:
         if not pools or (queueing is Queueing.BEST_EFFORT and lane.rank > -math.inf):
             return False
         self._blocked.append(slot)
-        due = strict or self._is_due(slot, lane)
-        if (
-            due
-            and may_reserve(state, layer, pools, self._reserved)
-            and reserve(state, self._tx, slot, pools, self._now)
-        ):
+        due_s = -math.inf if strict else self._due_s(slot, lane)
+        wanted = due_s <= self._now and may_reserve(state, layer, pools, self._reserved)
+        if wanted and reserve(state, self._tx, slot, pools, self._now):
             self._reserved += 1
             if self._start_as_planned(slot):
                 return True
@@ -195,6 +193,8 @@ class _Heads:
                 slot, tuple(pool for pool, plans in state.reservations.items() if any(p.slot == slot for p in plans))
             )
             return not strict
+        # One that is due but has to wait for its turn, or has no plan at all, is looked at again in the next cycle.
+        layer.due_s = min(layer.due_s, due_s)
         self._count(slot, pools)
         return False
 
@@ -216,11 +216,12 @@ class _Heads:
             return True
         return tree.queueing[lane.tenant] is Queueing.STRICT and tree.is_guaranteed(lane.tenant, pool, milli)
 
-    def _is_due(self, slot: int, lane: QueueLane) -> bool:
+    def _due_s(self, slot: int, lane: QueueLane) -> float:
+        """From when on the job is to have a reservation."""
         policy, job = self._state.policy, self._state.table.jobs[slot]
         if lane.rank == -math.inf or job is None or policy.reserve_from is None:
-            return True
-        return policy.reserve_from(job, self._state.cluster.spec.gpus) <= self._now
+            return -math.inf
+        return policy.reserve_from(job, self._state.cluster.spec.gpus)
 
     def _bar(self, lane: QueueLane) -> None:
         self._barred.update((lane.tenant, pool) for pool in lane.pools)
