@@ -8,7 +8,14 @@ from pathlib import Path
 
 from analyzers.failures import wording
 from analyzers.failures.accounting import JobRow, fails_elsewhere, own_row, read_rows
-from analyzers.failures.clearing import clear_attempts, clear_folders, clear_foreign, clear_survived, place_events
+from analyzers.failures.clearing import (
+    clear_attempts,
+    clear_folders,
+    clear_foreign,
+    clear_outlived,
+    clear_survived,
+    place_events,
+)
 from analyzers.failures.culprit import culprits, recurs_on_other_node
 from analyzers.failures.events import Event, Scan
 from analyzers.failures.matcher import Matcher, combined
@@ -80,6 +87,7 @@ def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
     clear_folders(scan)
     clear_foreign(scan, topology)
     clear_survived(scan)
+    clear_outlived(scan)
     if own is not None:
         _take_state(own, scan)
     finding = find_cause(scan, topology)

@@ -22,7 +22,7 @@ class Event:
     ``time`` is that of a line above where the line itself has none (``time_exact`` is False then): a lower bound.
     ``dismissed`` is empty, or the reason why this line is no cause. ``fatal``: it ended a traceback or a process.
     ``host_explicit``: the line itself names the node. ``mild``: logged as a warning or less. ``hearsay``: the job
-    itself printed what only the scheduler can know.
+    itself printed what only the scheduler can know. ``outlived``: by the clocks, the job went on long after it.
     """
 
     file: str
@@ -44,6 +44,7 @@ class Event:
     host_explicit: bool = False
     mild: bool = False
     hearsay: bool = False
+    outlived: bool = False
     handled: bool = False
     progress_before: int = 0
     dismissed: str = ""
@@ -58,7 +59,8 @@ class Event:
     @property
     def weight(self) -> float:
         """How far this line alone carries a verdict."""
-        return self.signature.weight * (0.75 if self.mild else 1.0) * (0.6 if self.hearsay else 1.0)
+        doubt = (0.75 if self.mild else 1.0) * (0.6 if self.hearsay else 1.0) * (0.5 if self.outlived else 1.0)
+        return self.signature.weight * doubt
 
 
 @dataclass(slots=True)

@@ -69,10 +69,11 @@ MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
             r"\bnranks \d+ |NCCL INFO Bootstrap ?: Using|^ {0,6}(?:host|rank|exitcode) {1,8}: ",
             r"host=\S+ .{0,40}\branks?\b|node[ =]\S+ .{0,40}\branks?\b|Successfully assigned ",
             r"local_rank: \d+ \(pid: \d+\)|GPU ?\d+ ?= ?PCI:|rank \d+ with PID \d+ on node",
-            r"\b(?:StepId|JobId|SLURM_JOB_ID|SLURM_JOBID)=\d+|\bjob[ =]\d{3,}\b|\*\*\* (?:JOB|STEP) \d+",
+            r"\b(?:StepId|JobId|SLURM_JOB_ID|SLURM_JOBID)=\d+|\bjob[ =]\d{2,}\b|\*\*\* (?:JOB|STEP) \d+",
         ),
     ),
 )
+JOB_ID = re.compile(r"\b(?:StepId|JobId|SLURM_JOB_ID|SLURM_JOBID)=(\d+)|\*\*\* (?:JOB|STEP) (\d+)|\bjob[ =](\d{2,})\b")
 PREVIOUS = re.compile(r"\bprevious (?:attempt|run)\b")
 GIVES_UP = re.compile(
     r"giv(?:e|ing) up|no (?:more )?(?:retries|attempts)|max(?:imum)? (?:retries|attempts)|reached max|exhausted"

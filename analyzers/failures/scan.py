@@ -7,7 +7,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 
 from analyzers.failures.events import Event, Scan
-from analyzers.failures.marks import GIVES_UP, MARKS, PREVIOUS, PROGRESS, Mark
+from analyzers.failures.marks import GIVES_UP, JOB_ID, MARKS, PREVIOUS, PROGRESS, Mark
 from analyzers.failures.matcher import LINE_CHARS, Matcher
 from analyzers.failures.recognise import POD_NAME, Around, recognise
 from analyzers.failures.signatures import Signature
@@ -32,7 +32,6 @@ WATCH_LINES = 3000
 TAIL_LINES = 2000
 GENERIC_PRIORITY = 20
 
-_JOB_ID = re.compile(r"\b(?:StepId|JobId|SLURM_JOB_ID|SLURM_JOBID)=(\d+)|\*\*\* (?:JOB|STEP) (\d+)|\bjob[ =](\d{3,})\b")
 _ATTEMPT_FOLDER = re.compile(r"(?:^|/)attempt[_-](\d{1,4})(?:/|$)")
 _RANKS = re.compile(r"\branks? \d+ ?(?:-|\.\.) ?\d+")
 
@@ -76,6 +75,7 @@ class _FileReader:
     kept: dict[tuple[str, int, int | None], list[int]] = field(default_factory=dict)
     open: dict[int | None, tuple[Traceback, list[Event]]] = field(default_factory=dict)
     recent: dict[int | None, Event] = field(default_factory=dict)
+    watch_from: int = 1
     watch_to: int = 0
     tail: list[tuple[int, list[str]]] = field(default_factory=list)
     layout_lines: int = 0
@@ -215,6 +215,7 @@ class _FileReader:
         if trace is not None and event.fatal:
             trace[1].append(event)
         if event.signature.role != "informational":
+            self.watch_from = event.line if self.watch_to == 0 else self.watch_from
             self.watch_to = event.line + WATCH_LINES
             self.recent[rank] = event
         self._store(event)
@@ -270,7 +271,7 @@ class _FileReader:
         self.topology.learn(text, rank, prefix.node)
         if self.file.rank is not None and prefix.node and not POD_NAME.search(prefix.node):
             self.topology.place(self.file.rank, prefix.node)
-        for found in _JOB_ID.findall(text):
+        for found in JOB_ID.findall(text) if self.file.kind != "scheduler" else ():
             self.scan.job_ids.update(number for number in found if number)
 
     def _window(self, first: int, lines: list[str], hits: Container[int]) -> None:
@@ -284,16 +285,19 @@ class _FileReader:
             self.scan.printed(strip_prefix(line[:LINE_CHARS]).time)
 
     def _read_tail(self) -> None:
-        """Progress at the end of the file, which is not watched line by line."""
+        """Progress at the end of the file that was not watched: after the watch it counts, before it it only dates."""
         ends = [(first + at, line) for first, lines in self.tail for at, line in enumerate(lines)][-TAIL_LINES:]
         for number, line in ends:
+            text = segments(line)[-1][:LINE_CHARS].rstrip()
+            if self.watch_from <= number <= self.watch_to or not is_progress(text):
+                continue
+            rank = strip_prefix(text).rank
+            stream = self.scan.stream(self.file.name, self.file.rank if rank is None else rank)
+            here = LogEvidence(self.file.name, number, text)
             if number > self.watch_to:
-                text = segments(line)[-1][:LINE_CHARS].rstrip()
-                if is_progress(text):
-                    rank = strip_prefix(text).rank
-                    stream = self.scan.stream(self.file.name, self.file.rank if rank is None else rank)
-                    stream.progress_count += 1
-                    stream.progress = LogEvidence(self.file.name, number, text)
+                stream.progress_count, stream.progress = stream.progress_count + 1, here
+            elif stream.progress is None or stream.progress.line < number:
+                stream.progress = here
 
     def _finish(self) -> None:
         for rank in list(self.open):
@@ -313,7 +317,10 @@ def is_progress(text: str) -> bool:
 def is_table(lines: list[str]) -> bool:
     """Whether a scheduler's file is accounting (a table or JSON of jobs) and not a daemon's log."""
     head = [line for line in lines[:40] if line.strip()][:3]
-    return bool(head) and (
-        (head[0].lstrip().startswith(("{", "[")) and ('"' in head[0] or head[0].strip() in ("{", "[")))
-        or any(re.search(r"\bJobID(?:Raw)?\b", line) and "State" in line for line in head)
+    return any("JobState=" in line for line in lines[:40]) or (
+        bool(head)
+        and (
+            (head[0].lstrip().startswith(("{", "[")) and ('"' in head[0] or head[0].strip() in ("{", "[")))
+            or any(re.search(r"\bJobID(?:Raw)?\b", line) and "State" in line for line in head)
+        )
     )

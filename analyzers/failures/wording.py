@@ -66,6 +66,8 @@ def reason_for_echo(event: Event) -> str:
     """Why a line is no cause."""
     if event.dismissed:
         return event.dismissed
+    if event.outlived:
+        return "the job went on for minutes after it"
     if event.signature.role == "informational":
         return event.signature.why or "it ends no job by itself"
     if event.explained_by is not None:
