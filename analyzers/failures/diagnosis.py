@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
@@ -28,8 +27,8 @@ from analyzers.logs.intake import discover
 from analyzers.ports import SignatureStore
 from analyzers.types import Action, Category, Diagnosis, Echo, LogEvidence
 
-#: Building the automaton takes half a second; below this much input the plain way is done sooner.
-AUTOMATON_FROM_BYTES = 1_000_000
+#: Building the automaton takes half a second; until a process has read this much the plain way is done sooner.
+AUTOMATON_FROM_BYTES = 100_000
 MOST_ECHOES = 30
 MOST_EVIDENCE = 6
 
@@ -63,18 +62,15 @@ def diagnose(
     path: Path,
     *,
     signatures: SignatureStore | None = None,
-    refine: Callable[[Diagnosis], Diagnosis] | None = None,
 ) -> Diagnosis:
     """Why the job whose log file, or folder of files, is at ``path`` failed.
 
-    ``signatures`` defaults to those that come with the program. ``refine`` may sharpen the static answer (a language
-    model does, where one is set up); whatever it raises is its own matter. Raises `UserError` when nothing can be read.
+    ``signatures`` defaults to those that come with the program. Raises `UserError` when nothing can be read.
     """
     warnings: list[str] = []
     files = discover(Path(path), warnings.append)
     scan, topology = _scanner_for(files, signatures).read(files, warnings.append)
-    found = conclude(scan, topology, warnings)
-    return refine(found) if refine is not None else found
+    return conclude(scan, topology, warnings)
 
 
 def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
@@ -108,9 +104,16 @@ def _build(signatures: tuple[Signature, ...], automaton: bool) -> Scanner:
     return Scanner(signatures, Matcher(looked_for) if automaton else Matcher(looked_for, combined(tuple(looked_for))))
 
 
+_bytes_read = 0
+
+
 def _scanner_for(files: list[LogFile], store: SignatureStore | None) -> Scanner:
-    automaton = sum(_size(file.path) for file in files) >= AUTOMATON_FROM_BYTES
-    return _shipped(automaton) if store is None else _build(load_signatures(store), automaton)
+    global _bytes_read
+    size = sum(_size(file.path) for file in files)
+    if store is not None:
+        return _build(load_signatures(store), size >= AUTOMATON_FROM_BYTES)
+    _bytes_read += size
+    return _shipped(_bytes_read >= AUTOMATON_FROM_BYTES)
 
 
 def _size(path: Path) -> int:

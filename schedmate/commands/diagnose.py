@@ -31,8 +31,10 @@ def diagnose(
     Example: schedmate diagnose slurm-4711.out
     """
     from analyzers.failures import diagnose as find
+    from schedmate.config import load_settings
+    from schedmate.refine import refine_diagnosis
 
-    found = find(path)
+    found = refine_diagnosis(find(path), path, load_settings())
     if json_:
         print_json(as_json(found))
     else:
