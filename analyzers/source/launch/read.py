@@ -27,6 +27,8 @@ _LAUNCHER_MODULES = {
 }  # fmt: skip
 COMMAND_BYTES_MAX = 200_000
 _PEEL_MAX = 20
+#: Scripts that call each other multiply; no honest launch needs this many.
+SCRIPTS_MAX = 40
 
 
 def read_launch(command: str, tree: Tree, env: Mapping[str, str], cwd: str = "") -> Launch:
@@ -48,6 +50,8 @@ def read_launch(command: str, tree: Tree, env: Mapping[str, str], cwd: str = "")
     if not launches:
         tree.warn("the launch command starts no program that can be read")
         return Launch()
+    if all(launch.kind == "console" for launch in launches):
+        tree.warn(f"{_shown(launches[-1].program)} is not a program that can be read; only the command line is")
     best = max(range(len(launches)), key=lambda i: (_weight(launches[i]), i))
     if sum(_weight(launch) >= 2 for launch in launches) > 1:
         tree.warn(f"the command starts {len(launches)} programs; {launches[best].program} is read as the job")
@@ -243,6 +247,10 @@ def slurm_variables(launch: Launch) -> dict[str, str]:
 def _follow(
     text: str, file: str, arguments: list[str], launch: Launch, tree: Tree, variables: Variables, depth: int
 ) -> list[Launch]:
+    tree.scripts_followed += 1
+    if tree.scripts_followed > SCRIPTS_MAX:
+        tree.warn("the command starts more scripts than are read for one job")
+        return []
     shell = Shell(tree, {**variables, **launch.env}, exported=set(launch.env), cwd=launch.cwd, file=file, depth=depth)
     shell.set_positional(arguments)
     chdir = launch.settings.get("chdir")
