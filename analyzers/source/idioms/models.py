@@ -8,8 +8,8 @@ import re
 from analyzers.source.idioms.optimisation import optimizer_calls
 from analyzers.source.idioms.training import Training
 from analyzers.source.knowledge.lookup import model_parameters, parameters_in_name
+from analyzers.source.program.attributes import library_base
 from analyzers.source.program.events import Call
-from analyzers.source.program.expressions import library_base
 from analyzers.source.program.values import Bound, ClassVal, Const, Ext, Map, Obj, Origin, Seq, Unknown, Val
 from analyzers.source.reading import Reading, as_number, as_text
 

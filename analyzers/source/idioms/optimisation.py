@@ -132,6 +132,8 @@ def _by_hand(reading: Reading) -> None:
 
 
 def _is_grad(value: Val) -> bool:
+    if isinstance(value, Unknown) and value.detail[:1] == ("arithmetic",):
+        return any(_is_grad(part) for part in value.detail[1:] if isinstance(part, Bound | Unknown))
     return isinstance(value, Bound) and (value.name == "grad" or _is_grad(value.owner))
 
 

@@ -183,10 +183,10 @@ def _gpus(reading: Reading, training: Training) -> None:
     if _lightning_gpus(reading):
         return
     on_gpu = uses_gpu(reading)
-    distributed = bool(set(launch.launchers) & set(_DISTRIBUTED)) or "srun" in launch.launchers
+    distributed = bool(set(launch.launchers) & {*_DISTRIBUTED, "srun", "submitit"})
     framework = str(reading.value("framework") or "")
     if distributed and launch.launchers and reading.processes is not None and reading.processes > 0:
-        if "srun" in launch.launchers and not set(launch.launchers) & set(_DISTRIBUTED):
+        if {"srun", "submitit"} & set(launch.launchers) and not set(launch.launchers) & set(_DISTRIBUTED):
             _srun_gpus(reading, on_gpu)
             return
         if on_gpu is False and reading.complete and not reading.settings.get("deepspeed"):
@@ -203,6 +203,10 @@ def _gpus(reading: Reading, training: Training) -> None:
         return
     if on_gpu is False and framework == "pytorch" and not _automatic(reading):
         reading.offer("num_gpus", 0, 0.8)
+        return
+    spawned = reading.first("multiprocessing.spawn", "start_processes")
+    if spawned is not None and reading.processes is not None and on_gpu:
+        reading.offer("num_gpus", reading.processes, 0.85, spawned.origin)
         return
     if _spreads_by_itself(reading):
         nodes = reading.value("num_nodes")
@@ -294,6 +298,9 @@ def _parallelism(reading: Reading, training: Training, config: Map | None) -> No
         number = reading.number(setting)
         if number is not None and number[0] > 1:
             add(name, number[1].origin)
+    tensor = reading.first("parallelize_module")
+    if tensor is not None:
+        add("tp", tensor.origin)
     pipeline = reading.first("PipelineModule")
     if pipeline is not None:
         stages = as_number(pipeline.argument(None, "num_stages"))

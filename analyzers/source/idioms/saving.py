@@ -121,14 +121,6 @@ def _index_of(reading: Reading, call: Call | None) -> int:
 def _restart_path(reading: Reading) -> Origin | None:
     """An option named for resuming, or a branch on the word, in the files that were read."""
     for path, tree in reading.machine.parsed.items():
-        has_load = any(
-            isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
-            and n.func.attr in ("load_state_dict", "load_state", "load_checkpoint", "train", "fit", "restore",
-                                "load_weights")
-            for n in ast.walk(tree)
-        )  # fmt: skip
-        if not has_load:
-            continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
                 for argument in node.args:

@@ -173,6 +173,16 @@ def test_text(guard: Guard) -> str:
         return ""
 
 
+def _on_a_goal(guards: tuple[Guard, ...]) -> bool:
+    """Whether a break stands under a comparison of a loss or score with a bound."""
+    return any(
+        guard.value.detail[:1] == ("compare",)
+        and guard.value.detail[1] in ("Lt", "LtE", "Gt", "GtE")
+        and re.search(r"loss|acc|score|error|psnr", test_text(guard), re.IGNORECASE) is not None
+        for guard in guards
+    )
+
+
 def _early_stopping(reading: Reading, training: Training) -> None:
     for call in reading.calls:
         name = call.path.rpartition(".")[2].replace("<", " ").replace(">", " ")
@@ -184,7 +194,7 @@ def _early_stopping(reading: Reading, training: Training) -> None:
     for loop in training.loops:
         for guards in loop.breaks:
             text = " ".join(test_text(guard) for guard in guards)
-            if text and _EARLY_NAMES.search(text):
+            if text and (_EARLY_NAMES.search(text) or _on_a_goal(guards)):
                 reading.offer("early_stopping", True, 0.75, loop.origin)
                 return
     for loop in reading.record.loops:

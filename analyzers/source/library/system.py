@@ -24,7 +24,7 @@ from analyzers.source.program.values import (
 
 _BUILTIN_NAMES = ["int", "float", "str", "bool", "len", "range", "enumerate", "iter", "reversed", "sorted", "list",
                   "tuple", "set", "next", "zip", "map", "filter", "dict", "max", "min", "sum", "abs", "round", "pow",
-                  "getattr", "hasattr", "setattr", "vars", "isinstance", "type", "exit", "quit", "print", "id",
+                  "getattr", "hasattr", "setattr", "vars", "dir", "isinstance", "type", "exit", "quit", "print", "id",
                   "repr", "eval", "open", "object", "super", "property", "staticmethod", "classmethod", "callable",
                   "any", "all", "divmod", "hash", "input", "issubclass", "bytes", "bytearray", "frozenset", "slice",
                   "Exception", "ValueError", "RuntimeError", "KeyError", "TypeError", "NotImplementedError",
