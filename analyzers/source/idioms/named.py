@@ -203,10 +203,9 @@ def deepspeed_configuration(reading: Reading) -> Map | None:
         config = reading.settings["deepspeed_config"].value
     if config is None:
         config = launch_options(reading).get("deepspeed_config")
-    for name in ("deepspeed_config",):
-        setting = reading.launch.settings.get(name)
-        if config is None and setting is not None:
-            config = Const(setting.value, Origin(setting.file, setting.line))
+    setting = reading.launch.settings.get("deepspeed_config")
+    if config is None and setting is not None:
+        config = Const(setting.value, Origin(setting.file, setting.line))
     written = as_text(config)
     if written is not None:
         path = readable(reading.machine, written)

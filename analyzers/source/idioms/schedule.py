@@ -9,7 +9,7 @@ import re
 from analyzers.source.idioms.named import NAMES
 from analyzers.source.idioms.training import Training, break_limits, count_of, data_loop
 from analyzers.source.program.events import Guard, Loop
-from analyzers.source.program.values import Const, Obj, Origin
+from analyzers.source.program.values import Const, Obj, Origin, Range, Seq
 from analyzers.source.reading import Reading, as_flag, as_number, whole
 
 _EARLY_NAMES = re.compile(
@@ -64,19 +64,12 @@ def _from_settings(reading: Reading, training: Training) -> None:
 
 
 def outer_loops(training: Training) -> list[Loop]:
-    """The training loops without those that only accumulate gradients."""
-    return [loop for loop in training.loops if not _accumulates(loop)]
+    """The training loops without inner ones that only accumulate gradients."""
+    return [loop for i, loop in enumerate(training.loops) if i == 0 or not _accumulates(loop)]
 
 
 def _accumulates(loop: Loop) -> bool:
-    from analyzers.source.program.values import Range
-
-    stop = loop.iterable.stop if isinstance(loop.iterable, Range) else None
-    name = loop.target.lower()
-    origin = getattr(stop, "origin", None)
-    return name.startswith(("micro", "accum", "sub_step")) or (
-        origin is not None and loop.kind == "for" and name == "accum"
-    )
+    return isinstance(loop.iterable, Range) and loop.target.lower().startswith(("micro", "accum", "sub_step"))
 
 
 def _from_loops(reading: Reading, training: Training) -> None:
@@ -145,8 +138,6 @@ def _from_loops(reading: Reading, training: Training) -> None:
 
 
 def _is_zip_over_range(loop: Loop) -> bool:
-    from analyzers.source.program.values import Range, Seq
-
     parts = loop.iterable.attrs.get("iterables") if isinstance(loop.iterable, Obj) else None
     return isinstance(parts, Seq) and any(isinstance(part, Range) for part in parts.items)
 

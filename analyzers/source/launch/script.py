@@ -24,7 +24,7 @@ _QUIET = frozenset(
     ["echo", "printf", "set", "unset", "shopt", "trap", "ulimit", "module", "mkdir", "rm", "cp", "mv", "ln", "touch",
      "cat", "tee", "sleep", "date", "wait", "clear", "true", "false", ":", "ls", "pwd", "exit", "return", "hostname",
      "scontrol", "nvidia-smi", "which", "command", "type", "chmod", "wget", "curl", "tar", "unzip", "git", "pip",
-     "pip3", "conda", "source", ".", "cd", "pushd", "popd", "export", "declare", "local", "readonly", "typeset",
+     "pip3", "source", ".", "cd", "pushd", "popd", "export", "declare", "local", "readonly", "typeset",
      "test", "[", "[[", "let", "read", "alias", "break", "continue", "hash", "kill"]
 )  # fmt: skip
 
