@@ -22,9 +22,9 @@ def _any_of(*alternatives: str) -> re.Pattern[str]:
 #: A step of the training with one of its figures. Most lines of a log are this, so it is looked for only where a
 #: verdict needs it.
 PROGRESS = _any_of(
-    rf"{_STEP}[ =:#\[(]{{0,4}}\d+.{{0,160}}{_FIGURE}",
+    rf"{_STEP}[ =:#\[(]{{0,4}}\d++.{{0,160}}{_FIGURE}",
     rf"{_FIGURE}.{{0,160}}{_STEP}['\"]?[ =:#\[(]{{0,4}}\d+",
-    r"\d+%\|.{0,80}\| {0,3}\d+/\d+",  # tqdm
+    r"\d%\|.{0,80}\| {0,3}\d++/\d",  # tqdm
     r"^[^A-Za-z]{0,40}\{'loss': ",  # transformers
 )
 

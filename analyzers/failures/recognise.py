@@ -34,7 +34,7 @@ _NODE_WORD = re.compile(r"\bnode[=/](?P<node>[A-Za-z][\w.-]*)|\bon node (?P<node
 _POD_WORD = re.compile(r"\bpod/(?P<pod>[a-z0-9][a-z0-9.-]*[a-z0-9])")
 _PID_WORD = re.compile(r"\bpid(?:=|: )(\d+)")
 _HOST_LABEL = re.compile(r"\[(?P<node>[a-z][a-z0-9.]*-[a-z0-9.-]*\d)\]\s(?:task=(?P<rank>\d{1,6})\s)?")
-_DEVICE_PREFIX = re.compile(r"[A-Za-z][\w.-]*:\d+:\d+ \[(\d{1,3})\]")
+_DEVICE_PREFIX = re.compile(r"(?<![\w.-])[A-Za-z][\w.-]*:\d+:\d+ \[(\d{1,3})\]")
 _MILD = re.compile(r"\b(?:WARNING|INFO|DEBUG|UserWarning|RuntimeWarning|warning)\b[:\s\]]")
 _UNKNOWN_EXCEPTION = Signature(
     id="python-unknown-exception",

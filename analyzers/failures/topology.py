@@ -17,7 +17,7 @@ _PCI = re.compile(r"\b(?:pci|PCI)[ =:]{1,2}((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}
 _GPU_PCI = re.compile(r"GPU ?(\d{1,2}) ?= ?PCI:((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2})")
 _IP = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d{1,3}){3})(?![\d.])")
 _NCCL_RANK = re.compile(r"\brank (\d{1,6}) nranks (\d{1,6}) cudaDev (\d{1,3})")
-_NCCL_PREFIX = re.compile(rf"({_HOST_NAME}):(\d+):\d+ \[(\d+)\]")
+_NCCL_PREFIX = re.compile(rf"(?<![A-Za-z0-9.-])({_HOST_NAME}):(\d+):\d+ \[(\d+)\]")
 _POD = re.compile(r"\bpod/([a-z0-9][a-z0-9.-]*)")
 _ASSIGNED = re.compile(r"Successfully assigned (?:\S+/)?(\S+) to (\S+)")
 _TABLE_HOST = re.compile(rf"^\s*host\s+: ({_HOST_NAME})")

@@ -37,19 +37,22 @@ NUMBER = (
     r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
     r"|[-+]?(?:nan|NaN|NAN|inf|Inf|INF|[Ii]nfinity)\b"
 )
-_CLOCK = r"(?:\d+ days?,? )?\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?"
+_CLOCK = r"(?:\d{1,6} days?,? )?\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?"
 _DATE = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 _WORD = r"(?!(?<=(?i:loss|norm)[ ])(?i:nan|inf)\b)[A-Za-z_][\w./%@-]*+"  # "loss nan" has a value
+#: A word that has a value of its own ("3 loss: 2.1"). Every part is taken once, so a long one costs no more than its
+#: length, as does the number before it.
+_NAMED = r"(?=\w*?[A-Za-z_]{3})\w*+[.:=]|\w*+\.[A-Za-z_]{3}\w*+[.:=]"
 _PAIR = re.compile(
     rf"(?<![\w./%-])(?P<key>{_WORD}(?: {_WORD}){{0,7}}+(?: ?\([A-Za-z/]{{1,12}}\))?)"
     r"['\"]?[ \t]*+(?:[:=]+|\.{3,}|->|\|)?+[ \t]*+(?:tensor\()?['\"#]?(?P<open>[\[(])?[ \t]*+"
-    rf"(?P<value>{_DATE}|{_CLOCK}|{NUMBER})"
-    r"(?![\w]*\.?[A-Za-z_]{3,}\w*[.:=])"
+    rf"(?P<value>{_DATE}|{_CLOCK}|(?>{NUMBER}))"
+    rf"(?!{_NAMED})"
     rf"(?:[ \t]*(?:/|of|out of)[ \t]*(?P<total>\d{1, 3}(?:,\d{3})+|\d+)(?![.\d/]))?"
     r"(?P<unit>[ \t]?(?:ms|us|µs|sec|s|min|h|it/s|s/it|steps?/s|%)(?![\w/]))?"
 )
 _FRACTION = re.compile(
-    r"(?<![\w./:-])[\[(]?[ \t]*(?P<step>\d{1,12})[ \t]*(?:/|of|out of)[ \t]*(?P<total>\d{1,12})(?![\d/.:]|[ \t]*/)"
+    r"(?<![\w./:-])(?:[\[(][ \t]*+)?(?P<step>\d{1,12})[ \t]*(?:/|of|out of)[ \t]*(?P<total>\d{1,12})(?![\d/.:]|[ \t]*/)"
 )
 _MAX_TEXT = 2000
 _MAX_PAIRS = 60
@@ -96,8 +99,10 @@ def seconds(text: str, unit: str = "") -> float | None:
     if ":" in text:
         days, _, clock = text.rpartition(" ")
         value = 0.0
-        for part in clock.split(":"):
-            value = value * 60 + float(part)
+        for part in map(number, clock.split(":")):
+            if part is None:  # a date
+                return None
+            value = value * 60 + part
         return value + (86400.0 * int(days.split()[0]) if days else 0.0)
     amount = number(text)
     if amount is None:

@@ -17,7 +17,7 @@ _MAX_SERIES = 3000
 _MAX_TEXT = 600
 _DAY_S = 86400.0
 _BLOCK_LINES = 20
-_COLUMNS = re.compile(r"[ \t]*[,;\t][ \t]*")
+_COLUMNS = re.compile(r"(?<![ \t])[ \t]*[,;\t][ \t]*")
 _NAME = re.compile(r"[A-Za-z_][\w ./()%@:-]*")
 #: A line that may be a row or the names of columns: two separators, or words that begin with a counter's.
 _TABLE = re.compile(
