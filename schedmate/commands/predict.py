@@ -9,6 +9,7 @@ import typer
 
 from schedmate.console import err, out, print_json, safe
 from schedmate.durations import parse_duration, short_duration
+from schedmate.workdir import work_folder
 
 if TYPE_CHECKING:
     from analyzers.ports import HistoryStore
@@ -41,7 +42,7 @@ def predict(
 
     submission = Submission(
         command=command,
-        workdir=workdir,
+        workdir=work_folder(workdir),
         user=user,
         tenant=tenant,
         name=name,

@@ -82,9 +82,9 @@ def test_control_characters_never_reach_the_terminal(schedmate: Run, job: Path) 
     assert "not in the work dir" in missing.stdout
 
 
-def test_a_file_stands_for_its_folder(schedmate: Run, job: Path) -> None:
+def test_a_file_is_refused_with_the_folder_to_name(schedmate: Run, job: Path) -> None:
     done = schedmate("analyze", job / "train.py", "--command", "python train.py", "--json")
-    assert json.loads(done.stdout)["facts"]["optimizer"]["value"] == "AdamW"
+    assert done.returncode == 2 and f"perhaps {job}" in done.stderr
 
 
 @pytest.mark.parametrize("words", [("missing", "python train.py"), ("job", ""), ("job", "   ")])
