@@ -36,6 +36,12 @@ app = typer.Typer(
 )
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        version.version()
+        raise typer.Exit
+
+
 @app.callback()
 def _root(
     config_file: Annotated[
@@ -45,6 +51,9 @@ def _root(
         list[str] | None,
         typer.Option("--set", help="Set one value, for example --set service.port=9000.", metavar="KEY=VALUE"),
     ] = None,
+    _: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
+    ] = False,
 ) -> None:
     """Reads what lies unused next to every GPU job and schedules with it.
 

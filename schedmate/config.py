@@ -59,6 +59,8 @@ KEYS: tuple[Key, ...] = (
     Key("llm.timeout_s", 20.0, "Seconds after which a model's answer is given up.", minimum=0.1),
 )
 _BY_NAME = {key.name: key for key in KEYS}
+#: Variables of that prefix which are not settings: they steer the tests.
+_NOT_SETTINGS = frozenset({"SCHEDMATE_REQUIRE_REAL", "SCHEDMATE_SHARED"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings. ``get`` returns the value; derived defaults (paths under data.dir) are filled in."""
+    """All settings, and what was set but is none. Derived defaults (paths under data.dir) are filled in."""
 
     by_name: Mapping[str, Setting]
+    warnings: tuple[str, ...] = ()
 
     def get(self, name: str) -> Value:
         """The value of ``name``, for example ``"service.port"``."""
@@ -130,6 +133,9 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         if env.get(variable):
             found[key.name] = Setting(key, _typed(key.name, env[variable], variable), f"environment {variable}")
 
+    known = {"SCHEDMATE_CONFIG", *("SCHEDMATE_" + key.name.replace(".", "_").upper() for key in KEYS)}
+    unknown = sorted(name for name in env if name.startswith("SCHEDMATE_") and name not in known | _NOT_SETTINGS)
+
     for flag in _flags:
         name, equals, value = flag.partition("=")
         if not equals:
@@ -146,7 +152,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     ):
         if not found[name].value:
             found[name] = Setting(found[name].key, value, found[name].source)
-    return Settings(found)
+    return Settings(found, tuple(f"{name} in the environment is no setting of SchedMate" for name in unknown))
 
 
 def _read(path: Path) -> dict[str, Any]:

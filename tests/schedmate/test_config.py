@@ -78,3 +78,9 @@ def test_a_file_in_the_current_folder_is_not_read(schedmate, tmp_path: Path) -> 
         (tmp_path / name).write_text("[llm]\nprovider = 'openai'\nbase_url = 'http://198.51.100.1/v1'\n")
     done = schedmate("config", "show", "--json", cwd=tmp_path)
     assert "198.51.100.1" not in done.stdout
+
+
+def test_a_misspelt_variable_is_told(schedmate) -> None:
+    done = schedmate("config", "show", "--json", env={"SCHEDMATE_SERVCE_PORT": "1", "SCHEDMATE_SERVICE_PORT": "9"})
+    assert done.returncode == 0 and "SCHEDMATE_SERVCE_PORT" in done.stderr
+    assert "SCHEDMATE_SERVICE_PORT" not in done.stderr
