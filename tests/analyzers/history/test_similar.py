@@ -43,6 +43,19 @@ def test_the_same_code_goes_before_the_same_user() -> None:
     assert nearest(store, Submission("", user="ann", gpus=1), "f2") == "code"
 
 
+def test_who_and_how_many_alone_is_less_alike_than_the_same_work() -> None:
+    asked = Submission("bash run.sh", user="ann", gpus=8, name="gpt")
+
+    def score(**more: object) -> float:
+        store = MemoryHistoryStore([job("j", user="ann", gpus=8, **more)])
+        return store.similar(asked, "code")[0][1]
+
+    unknown, same_name, other_name = score(), score(name="gpt"), score(name="yolo")
+    same_code, other_code = score(fingerprint="code"), score(fingerprint="other")
+    assert same_code > same_name > unknown > other_name > other_code
+    assert unknown < 0.7 and other_name < 0.6 and same_name > 0.8
+
+
 def test_similarity_is_between_0_and_1_and_falling() -> None:
     store = MemoryHistoryStore([job(str(i), user=f"u{i % 3}", gpus=1 + i % 8) for i in range(100)])
     scores = [score for _, score in store.similar(Submission("", user="u1", gpus=2), k=30)]
