@@ -33,18 +33,20 @@ def predict(submission: Submission, facts: SourceFacts, history: HistoryStore) -
     uncut = duration_distribution(similar, prior, submission.limit_s)
     beyond = uncut.share_above(submission.limit_s) if submission.limit_s else 0.0
     memory, memory_reason = gpu_memory_mib(submission, facts, similar)
+    host_memory, host_reason = host_memory_mib(submission, facts, similar)
     return Prediction(
         duration_s=uncut.quantiles(submission.limit_s),
         outcome=outcome_probabilities(similar, submission.limit_s, beyond),
         gpu_memory_mib=memory,
         gpu_utilization=gpu_utilization(similar),
-        host_memory_mib=host_memory_mib(submission, facts, similar),
+        host_memory_mib=host_memory,
         similar_jobs=_shown(similar),
         reasons=(
             *_similar_reasons(submission, similar),
             *prior.reasons,
             *_limit_reasons(submission.limit_s, uncut, beyond),
             memory_reason,
+            *([host_reason] if host_reason else []),
         ),
         model_version=MODEL_VERSION,
         warnings=tuple(facts.warnings),

@@ -10,6 +10,7 @@ from analyzers.source.idioms import batch, models, named, optimisation, resource
 from analyzers.source.idioms.training import find_training
 from analyzers.source.launch.model import Launch
 from analyzers.source.launch.read import read_launch, with_request
+from analyzers.source.launch.request import request_of
 from analyzers.source.program.machine import Machine
 from analyzers.source.reader import machine_for, walk
 from analyzers.source.reading import Reading
@@ -39,7 +40,7 @@ def analyze(submission: Submission) -> SourceFacts:
     reading = Reading(launch, machine, processes=machine.processes, devices=devices)
     gather(reading, tree)
     facts = {name: reading.facts[name] for name in FACT_NAMES if name in reading.facts}
-    return SourceFacts(facts, tuple(tree.warnings), fingerprint(reading))
+    return SourceFacts(facts, tuple(tree.warnings), fingerprint(reading), request_of(launch))
 
 
 def gather(reading: Reading, tree: Tree) -> None:

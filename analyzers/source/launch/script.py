@@ -407,8 +407,14 @@ _BUILTINS: dict[str, Callable[[Shell, list[Word], list[Token]], bool | None]] = 
 
 
 def directives(text: str) -> list[tuple[str, int]]:
-    """Batch directives of a job script (``#SBATCH ...``) with their lines."""
+    """Batch directives of a job script (``#SBATCH ...``) with their lines.
+
+    Slurm reads them up to the first line that is neither empty nor a comment; what stands below is a comment.
+    """
     found = []
+    first_command = re.search(r"^[ \t]*[^#\s]", text, re.MULTILINE)
+    slurm_end = first_command.start() if first_command else len(text)
     for match in _DIRECTIVE.finditer(text[:200_000]):
-        found.append((match.group(1).split(" #")[0].strip(), text.count("\n", 0, match.start()) + 1))
+        if match.start() < slurm_end or not match.group().startswith("#SBATCH"):
+            found.append((match.group(1).split(" #")[0].strip(), text.count("\n", 0, match.start()) + 1))
     return found
