@@ -60,8 +60,8 @@ def _trusted(cause: Event, alike: list[Event]) -> bool:
 
 
 def _victim_on(cause: Event, scan: Scan, topology: Topology) -> int | None:
-    """The rank on the cause's node that felt it directly (its own error follows from the cause). A network port
-    serves all ranks of its node, so none of them is singled out."""
+    """The one rank that felt the cause directly (its own error follows from it), where no other did and it is not known
+    to run elsewhere. A network port serves all ranks of its node, so none of them is singled out."""
     if cause.signature.category == "infrastructure-network":
         return None
     felt = [
@@ -73,12 +73,15 @@ def _victim_on(cause: Event, scan: Scan, topology: Topology) -> int | None:
         and event.signature.role != "echo"
         and event.signature.subcategory in (cause.signature.subcategory, *cause.signature.explains)
         and event.signature.subcategory not in ("collective-timeout", "sigterm", "rendezvous", "nccl", "exit-code")
-        and cause.node is not None
-        and (node := where(event, topology)) is not None
-        and same_node(node, cause.node)
+        and _not_elsewhere(event, cause, topology)
     ]
     ranks = {event.rank for event in felt}
     return ranks.pop() if len(ranks) == 1 else None
+
+
+def _not_elsewhere(event: Event, cause: Event, topology: Topology) -> bool:
+    node = where(event, topology)
+    return cause.node is not None and (node is None or same_node(node, cause.node))
 
 
 def _common_peer(cause: Event, scan: Scan, topology: Topology) -> tuple[str, ...]:

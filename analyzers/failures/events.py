@@ -72,19 +72,27 @@ class Stream:
     rank: int | None
     progress_count: int = 0
     progress: LogEvidence | None = None
+    before_last: LogEvidence | None = None
     success: LogEvidence | None = None
     handled: LogEvidence | None = None
+
+    def stepped(self, here: LogEvidence) -> None:
+        """One more line of progress."""
+        self.before_last, self.progress = self.progress, here
 
 
 @dataclass(slots=True)
 class Scan:
-    """Everything read from the files of one job."""
+    """Everything read from the files of one job. ``ranks_in``: who speaks in which file; ``resumed``: the line
+    that says that the job began from a checkpoint of an earlier run."""
 
     events: list[Event] = field(default_factory=list)
     streams: dict[tuple[str, int | None], Stream] = field(default_factory=dict)
     last_attempt: dict[str, int] = field(default_factory=dict)
     job_ids: set[str] = field(default_factory=set)
     pods: set[str] = field(default_factory=set)
+    ranks_in: dict[str, set[int]] = field(default_factory=dict)
+    resumed: LogEvidence | None = None
     first_time: datetime | None = None
     last_time: datetime | None = None
     accounting: list[tuple[LogFile, list[str]]] = field(default_factory=list)

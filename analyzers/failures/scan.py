@@ -7,6 +7,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 
 from analyzers.failures.events import Event, Scan
+from analyzers.failures.hosts import NO_LABELS, Labels, known_hosts, labels_of, place_by_name
 from analyzers.failures.marks import GIVES_UP, JOB_ID, MARKS, PREVIOUS, PROGRESS, Mark
 from analyzers.failures.matcher import LINE_CHARS, Matcher
 from analyzers.failures.recognise import POD_NAME, Around, recognise
@@ -15,7 +16,7 @@ from analyzers.failures.topology import Topology
 from analyzers.failures.tracebacks import Raised, Traceback
 from analyzers.logs.companions import LogFile
 from analyzers.logs.intake import clean, read_blocks, segments
-from analyzers.logs.prefix import Prefix, strip_prefix
+from analyzers.logs.prefix import Prefix
 from analyzers.types import LogEvidence
 
 #: Events kept of one signature in one attempt of one file: of one rank (the first ones and the last), of all ranks.
@@ -51,8 +52,10 @@ class Scanner:
     def read(self, files: list[LogFile], warn: Warn) -> tuple[Scan, Topology]:
         """All files of one job, in the order given."""
         scan, topology = Scan(), Topology()
+        known = known_hosts(files)
         for file in files:
-            _FileReader(self, file, scan, topology, warn).read()
+            _FileReader(self, file, scan, topology, warn, known).read()
+        place_by_name(files, scan, topology)
         return scan, topology
 
 
@@ -70,6 +73,8 @@ class _FileReader:
     scan: Scan
     topology: Topology
     warn: Warn
+    known: frozenset[str] = frozenset()
+    labels: Labels = NO_LABELS
     attempt: int = 0
     resume_attempt: int | None = None
     kept: dict[tuple[str, int, int | None], list[int]] = field(default_factory=dict)
@@ -93,6 +98,7 @@ class _FileReader:
             text = clean(block)
             lines = text.split("\n")
             if first == 1:
+                self.labels = labels_of(lines, self.known)
                 self._check_kind(lines)
                 self._head(lines)
             if self.file.kind == "scheduler" and len(accounting) < MOST_ACCOUNTING_LINES:
@@ -139,16 +145,16 @@ class _FileReader:
         progress = not matched and number <= self.watch_to and is_progress(text)
         if not hits and not progress and not self.open:
             return
-        prefix = strip_prefix(text)
+        prefix = self.labels.strip(text)
         rank = self.file.rank if prefix.rank is None else prefix.rank
         if rank is not None:
             self.ranks_here.add(rank)
         here = LogEvidence(self.file.name, number, text)
-        self._turning_points(marks, text, prefix)
+        self._turning_points(marks, here, prefix)
         raised, in_stack = self._traceback(rank, prefix, here, "traceback" in marks)
         if in_stack:
             return
-        around = Around(self.lines, self.index)
+        around = Around(self.lines, self.index, self.labels)
         event = recognise(self.file, self.scanner.signatures, here, prefix, rank, matched, raised, around)
         if event is not None:
             event.attempt = self.attempt
@@ -157,13 +163,17 @@ class _FileReader:
             self._handled(rank, here)
         stream = self.scan.stream(self.file.name, rank)
         if progress:
-            stream.progress_count, stream.progress = stream.progress_count + 1, here
+            stream.progress_count += 1
+            stream.stepped(here)
         if "success" in marks and (event is None or event.signature.role == "informational"):
             stream.success = here
 
-    def _turning_points(self, marks: set[Mark], text: str, prefix: Prefix) -> None:
+    def _turning_points(self, marks: set[Mark], here: LogEvidence, prefix: Prefix) -> None:
+        text = here.text
         if "layout" in marks:
             self._layout(text, prefix)
+        if "resumed" in marks and self.file.kind in ("job", "rank", "node"):
+            self.scan.resumed = here
         if "attempt" in marks and prefix.rank is None and self.file.kind not in ("kernel", "scheduler", "kubernetes"):
             self._new_attempt(text)
 
@@ -209,6 +219,8 @@ class _FileReader:
         if event.pod:
             self.scan.pods.add(event.pod)
         self.topology.place(event.rank, event.node if event.node and not event.pod else None)
+        if event.writer == "job" and rank is not None:
+            self.topology.owns(rank, event.pid, event.node)
         stream = self.scan.stream(self.file.name, rank)
         event.progress_before, event.handled = stream.progress_count, handled
         trace = self.open.get(rank)
@@ -252,7 +264,7 @@ class _FileReader:
     def _check_kind(self, lines: list[str]) -> None:
         """A file with lines of ranks is the job's, however many lines of the kernel were mixed into it."""
         if self.file.kind == "kernel" and any(
-            strip_prefix(line[:LINE_CHARS]).rank is not None or _RANKS.search(line[:LINE_CHARS])
+            self.labels.strip(line[:LINE_CHARS]).rank is not None or _RANKS.search(line[:LINE_CHARS])
             for line in lines[:HEAD_LINES]
         ):
             self.file = replace(self.file, kind="job", node=None)
@@ -261,7 +273,10 @@ class _FileReader:
         if self.file.kind in ("kernel", "scheduler"):
             return
         for line in lines[:HEAD_LINES]:
-            self._layout(line[:LINE_CHARS], strip_prefix(line[:LINE_CHARS]))
+            prefix = self.labels.strip(line[:LINE_CHARS])
+            if prefix.rank is not None:
+                self.ranks_here.add(prefix.rank)
+            self._layout(line[:LINE_CHARS], prefix)
 
     def _layout(self, text: str, prefix: Prefix) -> None:
         self.layout_lines += 1
@@ -280,9 +295,9 @@ class _FileReader:
             return
         head = [line for index, line in enumerate(lines[:5]) if index not in hits] if first == 1 else []
         for line in head:
-            self.scan.started(strip_prefix(line[:LINE_CHARS]).time)
+            self.scan.started(self.labels.strip(line[:LINE_CHARS]).time)
         for line in lines[-5:]:
-            self.scan.printed(strip_prefix(line[:LINE_CHARS]).time)
+            self.scan.printed(self.labels.strip(line[:LINE_CHARS]).time)
 
     def _read_tail(self) -> None:
         """Progress at the end of the file that was not watched: after the watch it counts, before it it only dates."""
@@ -291,19 +306,22 @@ class _FileReader:
             text = segments(line)[-1][:LINE_CHARS].rstrip()
             if self.watch_from <= number <= self.watch_to or not is_progress(text):
                 continue
-            rank = strip_prefix(text).rank
+            rank = self.labels.strip(text).rank
             stream = self.scan.stream(self.file.name, self.file.rank if rank is None else rank)
             here = LogEvidence(self.file.name, number, text)
             if number > self.watch_to:
-                stream.progress_count, stream.progress = stream.progress_count + 1, here
+                stream.progress_count += 1
+                stream.stepped(here)
             elif stream.progress is None or stream.progress.line < number:
-                stream.progress = here
+                stream.stepped(here)
 
     def _finish(self) -> None:
         for rank in list(self.open):
             self._close(rank)
         self._read_tail()
         self.scan.last_attempt[self.file.name] = self.attempt
+        own = set() if self.file.rank is None else {self.file.rank}
+        self.scan.ranks_in[self.file.name] = own or set(self.ranks_here)
         node = self.topology.node(self.file.rank)
         for rank in self.ranks_here:
             self.topology.place(rank, node)

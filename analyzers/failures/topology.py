@@ -11,7 +11,8 @@ _ON_HOST = re.compile(rf"[Pp]rocess:? (\d{{1,6}}) ?/ ?\d+ on ({_HOST_NAME})")
 _BARE_HOST = re.compile(r"(?<![\w/.-])([a-z][a-z0-9]*(?:-[a-z0-9]+)*-[a-z]{0,8}\d+)(?![\w/.:-])")
 _RANK_RANGE = re.compile(r"\branks?\b ?[=: ]? ?(\d{1,6}) ?(?:-|\.\.|to) ?(\d{1,6})")
 _ONE_RANK = re.compile(r"(?<![\w_])(?:global_)?rank ?[=: ] ?(\d{1,6})\b(?! ?(?:-|\.\.))")
-_LOCAL_RANK = re.compile(r"\blocal_rank ?[=: ] ?(\d{1,3})\b")
+_LOCAL_RANK = re.compile(r"\b[Ll]ocal[_ ]rank ?[=: ] ?(\d{1,3})\b")
+_AGENT = re.compile(r"\blocal_rank: (\d{1,3}) \(pid: (\d{2,9})\)")
 _PID = re.compile(r"\bpid[ =:]{1,2}(\d{2,9})\b")
 _PCI = re.compile(r"\b(?:pci|PCI)[ =:]{1,2}((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\b")
 _GPU_PCI = re.compile(r"GPU ?(\d{1,2}) ?= ?PCI:((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2})")
@@ -45,6 +46,7 @@ class Topology:
     ranks_of_pod: dict[str, range] = field(default_factory=dict)
     ranks: set[int] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)
+    local_of_pid: dict[int, int] = field(default_factory=dict)
     ranged: bool = False
     _table_host: str | None = None
     _table_rank: int | None = None
@@ -80,7 +82,16 @@ class Topology:
         """The rank that has this process id on this node, when only one does."""
         owners = self.ranks_of_pid.get(pid or -1, set())
         fits = {rank for rank, where in owners if node is None or where is None or same_node(where, node)}
+        if not fits and node is not None and (local := self.local_of_pid.get(pid or -1)) is not None:
+            return self._local_rank(node, local)
         return fits.pop() if len(fits) == 1 else None
+
+    def _local_rank(self, node: str, local: int) -> int | None:
+        """The rank that is the node's ``local``-th, where that was said or all ranks of the job run there."""
+        rank = self.rank_of_device(node, local)
+        if rank is None and self.ranks == set(self.ranks_on(node)) == set(range(len(self.ranks))):
+            return local if local in self.ranks else None
+        return rank
 
     def rank_of_gpu(self, pci: str | None, node: str | None) -> int | None:
         """The rank that uses the GPU at this PCI address of the node."""
@@ -131,6 +142,8 @@ class Topology:
             self._process(int(mpi[1]), int(mpi[2]), mpi[3])
         if process := _ON_HOST.search(text):
             self.place(int(process[1]), process[2])
+        if agent := _AGENT.search(text):
+            self.local_of_pid.setdefault(int(agent[2]), int(agent[1]))
         for index, address in _GPU_PCI.findall(text):
             self.device_of_pci.setdefault(_bus(address), int(index))
         self._table(text)
@@ -184,6 +197,11 @@ class Topology:
             self._process(rank, int(pid[1]), node)
         if node and (pci := _PCI.search(text)):
             self.rank_of_pci.setdefault((node, _bus(pci[1])), rank)
+
+    def owns(self, rank: int | None, pid: int | None, node: str | None) -> None:
+        """``rank`` speaks of the process ``pid`` as its own (itself or a worker of it)."""
+        if pid is not None:
+            self._process(rank, pid, node)
 
     def _process(self, rank: int | None, pid: int, node: str | None) -> None:
         if rank is not None and len(self.ranks_of_pid) < _MOST_RANKS:
