@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
+from datetime import UTC, datetime
 
 from analyzers.durations import short_duration
 from prompts.errors import UserError
 
-__all__ = ["parse_duration", "short_duration"]
+__all__ = ["parse_duration", "parse_moment", "short_duration"]
 
 _UNIT_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "min": 60.0, "s": 1.0}
 _PARTS = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|min|m|s)\s*")
@@ -21,6 +23,24 @@ def parse_duration(text: str, what: str = "duration") -> float:
     seconds = _seconds(text.strip().lower()) if len(text) <= _MOST_CHARS else None
     if seconds is None or not 0 < seconds <= _LONGEST_S:
         raise UserError(f"{what} {text[:_MOST_CHARS]!r}: not a length of time", "write seconds, 1h30m, 2d or HH:MM:SS")
+    return seconds
+
+
+def parse_moment(text: str, what: str = "time") -> float:
+    """Seconds from ``2026-10-05``, ``2026-10-05T06:00:00+02:00`` (UTC where no zone is stated) or plain seconds.
+
+    Raises `UserError`, naming ``what``.
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            moment = datetime.fromisoformat(text.strip())
+            seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            seconds = math.nan
+    if not math.isfinite(seconds):
+        raise UserError(f"{what} {text!r}: not a moment", "write 2026-10-05, 2026-10-05T06:00:00 or seconds") from None
     return seconds
 
 
