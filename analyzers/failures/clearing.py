@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 from analyzers.failures.events import Event, Scan, before, seconds_between
@@ -10,6 +11,11 @@ from analyzers.failures.topology import Topology, same_node
 from analyzers.logs.prefix import strip_prefix
 from analyzers.types import LogEvidence
 
+_SOURCE_FILE = re.compile(r"\.(?:py|cc|cpp|cu|c|h|hpp|go|rs|java)$")
+#: srun's report of a task that ended by itself and badly.
+FAILED_TASK = re.compile(
+    r"\btasks? [\d,-]+: (?:Exited with exit code [1-9]|Segmentation|Out Of Memory|Bus error|Aborted)"
+)
 #: A kernel line this long before the job's first or after its last line has nothing to do with it.
 BEFORE_START_S = 900.0
 AFTER_END_S = 900.0
@@ -24,7 +30,7 @@ def place_events(scan: Scan, topology: Topology) -> None:
             event.pod, event.node = event.node, topology.node_of_pod[event.node or ""]
         elif event.node in topology.node_of_ip:
             event.node = topology.node_of_ip[event.node or ""]
-        elif event.node is not None and event.node[:1].isdigit():
+        elif event.node is not None and _no_host(event):
             event.node, event.host_explicit = None, False
         if event.node is None and event.pod:
             event.node = topology.node_of_pod.get(event.pod)
@@ -32,6 +38,14 @@ def place_events(scan: Scan, topology: Topology) -> None:
             event.node = None
         if event.rank is None:
             event.rank = _rank_of(event, topology)
+
+
+def _no_host(event: Event) -> bool:
+    """Whether what looked like a node is a source file, or an address that the line does not call a node's."""
+    node = event.node or ""
+    return _SOURCE_FILE.search(node) is not None or (
+        node[:1].isdigit() and f"IP: {node}" not in event.text and not event.text.startswith(f"{node}: ")
+    )
 
 
 def _rank_of(event: Event, topology: Topology) -> int | None:
@@ -127,6 +141,17 @@ def _own_pod(pod: str, scan: Scan, topology: Topology) -> bool:
         return True
     own = max(families, key=lambda family: families[family])
     return pod.startswith(own + "-") or pod == own
+
+
+def clear_teardown(scan: Scan) -> None:
+    """A step that is cancelled after one of its tasks failed was cancelled by its launcher, not by anybody."""
+    failed = [event for event in scan.events if FAILED_TASK.search(event.text)]
+    for event in scan.events:
+        if event.signature.id != "slurm-cancelled":
+            continue
+        before_it = [other.line for other in failed if other.file == event.file and other.line < event.line]
+        if before_it:
+            _dismiss(event, f"the launcher ends the rest of a step after a task failed (line {min(before_it)})")
 
 
 def clear_outlived(scan: Scan) -> None:

@@ -13,6 +13,7 @@ from analyzers.failures.clearing import (
     clear_foreign,
     clear_outlived,
     clear_survived,
+    clear_teardown,
     place_events,
 )
 from analyzers.failures.culprit import culprits, recurs_on_other_node
@@ -84,6 +85,7 @@ def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
     clear_foreign(scan, topology)
     clear_survived(scan)
     clear_outlived(scan)
+    clear_teardown(scan)
     if own is not None:
         _take_state(own, scan)
     finding = find_cause(scan, topology)

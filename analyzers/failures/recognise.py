@@ -31,6 +31,7 @@ _SCHEDULER_FORM = re.compile(
 )
 _KUBERNETES_FORM = re.compile(r"^(?:event|kubelet|Warning|Normal|\d+[smhd]\d*[smhd]?)\b|\bpod/|\bReason:|node/")
 _SRUN_TASK = re.compile(r"srun: error: (?P<node>[A-Za-z][\w.-]*): tasks? (?P<rank>\d{1,6}): ")
+_STEP_DAEMON = re.compile(r"^slurmstepd-(?P<node>[A-Za-z][\w.-]{0,62}): ")
 _NODE_WORD = re.compile(r"\bnode[=/](?P<node>[A-Za-z][\w.-]*)|\bon node (?P<node2>[A-Za-z][\w.-]*)")
 _POD_WORD = re.compile(r"\bpod/(?P<pod>[a-z0-9][a-z0-9.-]*[a-z0-9])")
 _PID_WORD = re.compile(r"\bpid(?:=|: |(?:\(s\))? )(\d+)")
@@ -135,6 +136,8 @@ def _details(event: Event, prefix: Prefix) -> None:
     named = event.signature.regex.search(text[:LINE_CHARS])
     groups = {k: v for k, v in (named.groupdict() if named else {}).items() if v}
     node = next((groups[k] for k in ("node", "node2", "node3", "node4") if k in groups), None)
+    if daemon := _STEP_DAEMON.match(text):
+        node = node or daemon["node"]
     if srun := _SRUN_TASK.search(text):
         node, event.rank = srun["node"], int(srun["rank"])
     if node is None and event.writer != "job" and (word := _NODE_WORD.search(text)):
