@@ -24,6 +24,7 @@ from schedmate.commands import (
     version,
 )
 from schedmate.config import use_sources
+from schedmate.console import visible
 
 app = typer.Typer(
     name="schedmate",
@@ -119,5 +120,5 @@ def _refuse(error: TyperException) -> None:
 
 
 def _complain(text: str) -> None:
-    line = " ".join(text.split())
+    line = visible(" ".join(text.split()))
     print(f"schedmate: {line}", file=sys.stderr)  # noqa: T201

@@ -63,8 +63,12 @@ def safe(text: str, limit: int = 4000) -> str:
     """Untrusted text made fit for a terminal: control characters shown as escapes, markup brackets escaped."""
     from rich.markup import escape
 
-    shown = "".join(c if c == "\t" or c.isprintable() else c.encode("unicode_escape").decode() for c in text[:limit])
-    return escape(shown)
+    return escape(visible(text[:limit]))
+
+
+def visible(text: str) -> str:
+    """Text with control characters, and what else could steer a terminal, shown as escapes."""
+    return "".join(c if c == "\t" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 @contextmanager
