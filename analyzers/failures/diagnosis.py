@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from analyzers.failures.matcher import Matcher, combined
 from analyzers.failures.reasoner import DECIDES, STRONG, Finding, find_cause, settle
 from analyzers.failures.scan import Scanner, patterns
 from analyzers.failures.signatures import FileSignatureStore, Signature, load_signatures
+from analyzers.failures.time_limit import time_limit_notes
 from analyzers.failures.topology import Topology
 from analyzers.logs.companions import LogFile
 from analyzers.logs.intake import discover
@@ -159,12 +162,17 @@ def _verdict(
     cause = finding.cause
     assert cause is not None
     signature = cause.signature = settle(cause, finding.supporting)
+    limited = signature.subcategory == "time-limit"
+    if limited and scan.resumed is not None:
+        signature = cause.signature = replace(signature, action="requeue_from_checkpoint", retryable=True)
     ranks, nodes = culprits(cause, scan, topology, elsewhere)
     ranks = ranks or (finding.suspects if signature.role == "symptom" else ())
     recurs = bool(elsewhere) or recurs_on_other_node(cause, cause.node, scan)
     notes = ["The same failure happened on other nodes, so the nodes are not to blame."] if recurs else []
+    notes.extend(time_limit_notes(cause, scan) if limited else [])
     echoes = _echoes(finding, scan)
-    evidence = _evidence(cause, finding)
+    told = _most_telling(cause, finding.supporting)
+    evidence = _evidence(told, cause, finding.supporting)
     return Diagnosis(
         category=signature.category,
         subcategory=signature.subcategory,
@@ -176,7 +184,10 @@ def _verdict(
         retryable=signature.retryable,
         action=signature.action,
         summary=wording.summary(cause, ranks, nodes),
-        explanation=wording.explanation(cause, signature.action, len(finding.supporting), len(echoes), notes),
+        explanation=wording.explanation(
+            wording.Told(cause, told, signature.action, len(finding.supporting), len(echoes), tuple(notes)),
+            many=len(topology.ranks) > 1,
+        ),
         warnings=tuple(warnings),
     )
 
@@ -189,6 +200,8 @@ def _confidence(finding: Finding, recurs: bool) -> float:
         value -= 0.04
     if any(rival.signature.category != cause.signature.category for rival in finding.rivals):
         value -= 0.12
+    if cause.user_frame is not None and wording.is_asynchronous(cause):
+        value -= 0.07
     if recurs and cause.signature.category == "user-code":
         value = max(value, 0.9)
     if cause.signature.role in ("symptom", "ambiguous") and finding.supporting:
@@ -196,19 +209,44 @@ def _confidence(finding: Finding, recurs: bool) -> float:
     return round(max(0.05, min(0.98, value)), 2)
 
 
-def _evidence(cause: Event, finding: Finding) -> tuple[LogEvidence, ...]:
-    lines = [cause.evidence, *(event.evidence for event in finding.supporting)]
+def _evidence(told: Event, cause: Event, supporting: list[Event]) -> tuple[LogEvidence, ...]:
+    lines = [told.evidence, cause.evidence, *(event.evidence for event in supporting)]
     if cause.user_frame is not None:
-        lines.insert(1, cause.user_frame)
+        lines.insert(2, cause.user_frame)
     return tuple(dict.fromkeys(lines))[:MOST_EVIDENCE]
+
+
+def _most_telling(cause: Event, supporting: list[Event]) -> Event:
+    """The line that says most about the same failure of the same process: a kernel's own assertion says more than the
+    exception that it led to."""
+    same = [
+        event
+        for event in supporting
+        if (event.file, event.rank) == (cause.file, cause.rank)
+        and event.writer == cause.writer
+        and event.signature.subcategory == cause.signature.subcategory
+        and event.signature.priority > cause.signature.priority
+        and event.weight >= STRONG
+    ]
+    return min(same, key=lambda e: (-e.signature.priority, e.line), default=cause)
 
 
 def _echoes(finding: Finding, scan: Scan) -> tuple[Echo, ...]:
     used = {id(event) for event in (finding.cause, *finding.supporting)}
     left = [event for event in scan.events if id(event) not in used]
+    seen: set[tuple[str, str]] = set()
+    left = [event for event in left if event.signature.role != "informational" or not _said_before(event, seen)]
     telling = sorted(left, key=lambda e: (e.signature.role == "informational", -e.signature.weight))
     kept = sorted(telling[:MOST_ECHOES], key=lambda e: (e.file, e.line))
     return tuple(Echo(e.file, e.line, e.text, wording.reason_for_echo(e)) for e in kept)
+
+
+def _said_before(event: Event, seen: set[tuple[str, str]]) -> bool:
+    """Whether a line that differs from this one only in its numbers was met already; remembers this one."""
+    key = (event.file, re.sub(r"\d+", "#", event.text))
+    known = key in seen
+    seen.add(key)
+    return known
 
 
 def _healthy(scan: Scan, own: JobRow | None, finding: Finding) -> bool:
