@@ -37,7 +37,7 @@ def analyze(submission: Submission) -> SourceFacts:
     processes, devices = resources.process_count(launch), resources.visible_devices(launch)
     machine: Machine = machine_for(tree, launch, processes, devices)
     _guarded(tree, lambda: walk(machine))
-    reading = Reading(launch, machine, processes=machine.processes, devices=devices)
+    reading = Reading(launch, machine, processes=machine.processes, devices=machine.devices_per_process)
     gather(reading, tree)
     facts = {name: reading.facts[name] for name in FACT_NAMES if name in reading.facts}
     return SourceFacts(facts, tuple(tree.warnings), fingerprint(reading), request_of(launch))

@@ -70,7 +70,7 @@ def _checkpoints(reading: Reading, training: Training) -> None:
     strategy = reading.settings.get("save_strategy")
     if "hf" in reading.settings and strategy is not None and "checkpoints" not in reading.facts:
         reading.offer("checkpoints", as_text(strategy.value) != "no", 0.85, strategy.origin)
-    if "save" in reading.settings and reading.launch.entry is None:
+    if "save" in reading.settings and reading.words_read_unseen:
         reading.offer("checkpoints", True, 0.85, reading.settings["save"].origin)
     if "checkpoints" not in reading.facts and reading.launch.entry is not None:
         if reading.complete:
@@ -101,7 +101,7 @@ def _resumable(reading: Reading, training: Training) -> None:
         found = _restart_path(reading)
         if found is not None:
             reading.offer("resumable", True, 0.8, found)
-    if reading.launch.entry is None:
+    if reading.words_read_unseen:
         options = launch_options(reading)
         if "load" in options and "save" in options:
             reading.offer("resumable", True, 0.82, getattr(options["load"], "origin", Origin("launch", 1)))

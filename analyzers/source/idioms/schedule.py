@@ -47,7 +47,7 @@ def _from_settings(reading: Reading, training: Training) -> None:
         return
     if epochs is not None and epochs[0] == -1:
         reading.offer("iter_type", "unbounded", 0.7, epochs[1].origin)
-    if reading.launch.entry is not None:
+    if not reading.words_read_unseen:
         return
     steps, samples = reading.number("max_steps"), reading.number("train_samples")
     if steps is not None:

@@ -78,6 +78,11 @@ def offer_workload(reading: Reading, training: Training) -> None:
         elif re.search(r"pretrain|train", reading.launch.program):
             reading.offer("workload_type", "train", 0.85, Origin("launch", 1))
         return
+    handed_over = reading.handed_over
+    if handed_over is not None:
+        finetunes = re.search(r"finetun|sft", reading.launch.program) is not None or "finetune" in options
+        reading.offer("workload_type", "finetune" if finetunes else "train", 0.8, handed_over.origin)
+        return
     quick = reading.settings.get("fast_dev_run")
     if quick is not None and as_flag(quick.value):
         reading.offer("workload_type", "other", 0.6, quick.origin)
@@ -348,7 +353,7 @@ def _task_by_name(reading: Reading) -> None:
     vocabulary = any(c.name == "Embedding" for c in reading.calls) or "vocab" in reading.settings
     if re.search(
         r"\b(pretrain_)?(gpt|llama|mamba|nanogpt|TransformerModel|RNNModel|minGPT)", names, re.IGNORECASE
-    ) and (vocabulary or reading.launch.entry is None):
+    ) and (vocabulary or reading.words_read_unseen):
         reading.offer("task", "language-modeling", 0.8)
     elif re.search(r"eval_?harness|lm_eval", reading.launch.program):
         reading.offer("task", "lm-evaluation", 0.8)

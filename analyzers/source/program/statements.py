@@ -13,6 +13,7 @@ from analyzers.source.program.machine import Machine, Write, frame_of
 from analyzers.source.program.operators import binary
 from analyzers.source.program.values import (
     NONE,
+    Bound,
     ClassVal,
     Const,
     Ext,
@@ -23,6 +24,7 @@ from analyzers.source.program.values import (
     Module,
     Obj,
     Origin,
+    Partial,
     Range,
     Seq,
     Unknown,
@@ -83,8 +85,20 @@ def assign(machine: Machine, target: ast.expr, value: Val, frame: Frame) -> None
                 machine.change_items(owner, [*owner.items[: key.value], value, *owner.items[key.value + 1 :]])
         elif isinstance(owner, Map):
             owner.open = True
+        elif isinstance(key, Const) and key.value == "lr" and _over_parameter_groups(machine):
+            machine.record.settings.append(("param_groups.lr", value))
     elif isinstance(target, ast.Starred):
         assign(machine, target.value, Unknown("rest"), frame)
+
+
+def _over_parameter_groups(machine: Machine) -> bool:
+    """Whether this is done once, to each of an optimizer's parameter groups: in no other loop, under no condition."""
+    if machine.guards or len(machine.loops) != 1:
+        return False
+    groups = machine.loops[0].iterable
+    if isinstance(groups, Obj) and isinstance(groups.cls, Ext):
+        return groups.cls.path.endswith("param_groups")
+    return isinstance(groups, Bound) and groups.name == "param_groups"
 
 
 def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Val, frame: Frame) -> None:
@@ -94,11 +108,28 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Val, frame: F
         for element, part in zip(target.elts, items, strict=True):
             assign(machine, element, part, frame)
         return
+    if items is not None and starred and len(items) >= len(target.elts) - 1:
+        _unpack_rest(machine, target.elts, items, frame, origin_of(target, frame))
+        return
     for position, element in enumerate(target.elts):
         unpacked: Val = Unknown("element", origin_of(target, frame))
         if isinstance(value, Obj) and isinstance(value.cls, Ext):
             unpacked = item(value, Const(position), origin_of(target, frame))
         assign(machine, element, unpacked, frame)
+
+
+def _unpack_rest(machine: Machine, targets: Sequence[ast.expr], items: list[Val], frame: Frame, origin: Origin) -> None:
+    """``first, *middle, last = items``."""
+    at = next(i for i, t in enumerate(targets) if isinstance(t, ast.Starred))
+    after = len(targets) - at - 1
+    end = len(items) - after
+    rest: Val = Seq(items[at:end], "list", origin)
+    starred = targets[at]
+    assert isinstance(starred, ast.Starred)
+    parts: list[tuple[ast.expr, Val]] = [*zip(targets[:at], items[:at], strict=True), (starred.value, rest)]
+    parts += zip(targets[at + 1 :], items[end:], strict=True)
+    for element, part in parts:
+        assign(machine, element, part, frame)
 
 
 def _set_attribute(machine: Machine, owner: Val, name: str, value: Val, origin: Origin) -> None:
@@ -170,7 +201,7 @@ def _both(machine: Machine, value: Unknown, node: ast.If, frame: Frame) -> str:
         machine.guards.append(Guard(value, node.test, negated))
         machine.journal = []
         status = execute(machine, body, frame)
-        if status == BREAK and machine.loops:
+        if machine.loops and (status == BREAK or (status == RETURN and machine.loops[-1].function == frame.function)):
             _note_break(machine)
         machine.guards.pop()
         ends.append((status, machine.take_back(machine.journal)))
@@ -367,11 +398,18 @@ def decorated(
     for decorator in reversed(decorators):
         path = decorator.path if isinstance(decorator, Ext) else _decorator_path(decorator)
         model = machine.handlers.get(f"@{path}")
+        called = decorator.func if isinstance(decorator, Partial) else decorator
+        if isinstance(called, Ext) and called.path.endswith(_SPREADING):
+            machine.call(called, [value], {}, origin)
         if model is not None:
             from analyzers.source.program.native import Arguments
 
             value = model(Arguments(machine, [value], {}, origin, path, decorator)) or value
     return value
+
+
+#: Decorators that say where a function runs: they count as the call that they are.
+_SPREADING = (".pmap", ".shard_map")
 
 
 def _decorator_path(decorator: Val) -> str:
