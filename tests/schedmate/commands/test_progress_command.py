@@ -73,8 +73,10 @@ def test_a_log_without_progress_says_so(schedmate: Schedmate, tmp_path: Path) ->
     done = schedmate("progress", tmp_path / "x.log", "--json")
     assert done.returncode == 0
     found = as_json(done)
-    assert {name: value for name, value in found.items() if value} == {}
-    assert "No progress found" in schedmate("progress", tmp_path / "x.log").stdout
+    assert {name: value for name, value in found.items() if value} == {"not_understood": ["counter", "time"]}
+    words = schedmate("progress", tmp_path / "x.log").stdout
+    assert "No progress found" in words
+    assert "N of M" in " ".join(words.split())  # what was looked for
 
 
 @pytest.mark.parametrize(
