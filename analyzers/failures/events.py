@@ -83,7 +83,8 @@ class Stream:
 
 @dataclass(slots=True)
 class Scan:
-    """Everything read from the files of one job. ``ranks_in``: who speaks in which file; ``resumed``: the line
+    """Everything read from the files of one job. ``ranks_in``: who speaks in which file; ``labels``: hosts' names
+    that stand before lines; ``resumed``: the line
     that says that the job began from a checkpoint of an earlier run."""
 
     events: list[Event] = field(default_factory=list)
@@ -92,6 +93,7 @@ class Scan:
     job_ids: set[str] = field(default_factory=set)
     pods: set[str] = field(default_factory=set)
     ranks_in: dict[str, set[int]] = field(default_factory=dict)
+    labels: set[str] = field(default_factory=set)
     resumed: LogEvidence | None = None
     first_time: datetime | None = None
     last_time: datetime | None = None

@@ -71,8 +71,13 @@ def labels_of(lines: list[str], known: frozenset[str] = frozenset()) -> Labels:
             stamped[found[1]] += behind.rank is not None or behind.time is not None
     likely = {host for host, count in seen.items() if count > 1 and looks_like_host(host)}
     throughout = sum(seen[host] for host in likely) >= max(_FEWEST_LINES, _LABELLED_SHARE * len(head))
-    sure = likely if throughout else {host for host in likely if stamped[host] > 1}
+    sure = likely if throughout else _only_label(head, likely, stamped)
     return Labels(frozenset(sure | {host for host in seen if host in known}), throughout)
+
+
+def _only_label(head: list[str], likely: set[str], stamped: Counter[str]) -> set[str]:
+    """Where only the logger's lines carry a label (a traceback has none): one name, from the first line on."""
+    return {host for host in likely if len(likely) == 1 and stamped[host] > 1 and head[0].startswith(f"{host}:")}
 
 
 def looks_like_host(name: str) -> bool:
@@ -87,6 +92,21 @@ def looks_like_host(name: str) -> bool:
 def known_hosts(files: Iterable[LogFile]) -> frozenset[str]:
     """Hosts whose kernel log or launcher's log lies in the folder."""
     return frozenset(file.node for file in files if file.node)
+
+
+def settle_labels(scan: Scan, topology: Topology, known: frozenset[str]) -> None:
+    """A logger's own name (``resnet50:``) stands before its lines too, so a label that nothing else confirms names no
+    node: no other label like it with another number, no companion file, no line of the platform, no ``host=``."""
+    shapes = Counter(_shape(host) for host in scan.labels)
+    platform = {event.node for event in scan.events if event.writer != "job" and event.node}
+    for host in scan.labels:
+        confirmed = known | topology.named | platform
+        if "-" in host or shapes[_shape(host)] > 1 or any(same_node(host, other) for other in confirmed):
+            continue
+        topology.forget(host)
+        for event in scan.events:
+            if event.node == host:
+                event.node, event.host_explicit = None, False
 
 
 def place_by_name(files: list[LogFile], scan: Scan, topology: Topology) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 
 from analyzers.failures.events import Event, Scan
-from analyzers.failures.hosts import NO_LABELS, Labels, known_hosts, labels_of, place_by_name
+from analyzers.failures.hosts import NO_LABELS, Labels, known_hosts, labels_of, place_by_name, settle_labels
 from analyzers.failures.marks import GIVES_UP, JOB_ID, MARKS, PREVIOUS, PROGRESS, Mark
 from analyzers.failures.matcher import LINE_CHARS, Matcher
 from analyzers.failures.recognise import POD_NAME, Around, recognise
@@ -55,6 +55,7 @@ class Scanner:
         known = known_hosts(files)
         for file in files:
             _FileReader(self, file, scan, topology, warn, known).read()
+        settle_labels(scan, topology, known)
         place_by_name(files, scan, topology)
         return scan, topology
 
@@ -99,6 +100,7 @@ class _FileReader:
             lines = text.split("\n")
             if first == 1:
                 self.labels = labels_of(lines, self.known)
+                self.scan.labels.update(self.labels.hosts)
                 self._check_kind(lines)
                 self._head(lines)
             if self.file.kind == "scheduler" and len(accounting) < MOST_ACCOUNTING_LINES:

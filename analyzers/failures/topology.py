@@ -34,7 +34,8 @@ _NO_HOST = frozenset(
 
 @dataclass(slots=True)
 class Topology:
-    """Maps built while reading. Later facts never overwrite earlier ones; numbers out of range are left out."""
+    """Maps built while reading. Later facts never overwrite earlier ones; numbers out of range are left out.
+    ``named`` are nodes that a line calls so (``host=``)."""
 
     node_of_rank: dict[int, str] = field(default_factory=dict)
     device_of_rank: dict[int, int] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class Topology:
     ranks_of_pod: dict[str, range] = field(default_factory=dict)
     ranks: set[int] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)
+    named: set[str] = field(default_factory=set)
     local_of_pid: dict[int, int] = field(default_factory=dict)
     ranged: bool = False
     _table_host: str | None = None
@@ -59,6 +61,15 @@ class Topology:
         if node and not _IP.fullmatch(node):
             self.node_of_rank.setdefault(rank, node)
             self.nodes.add(node)
+
+    def forget(self, node: str) -> None:
+        """What was taken for a node is none."""
+        self.nodes.discard(node)
+        self.node_of_rank = {rank: where for rank, where in self.node_of_rank.items() if where != node}
+        for owners in self.ranks_of_pid.values():
+            mistaken = {owner for owner in owners if owner[1] == node}
+            owners.difference_update(mistaken)
+            owners.update((rank, None) for rank, _ in mistaken)
 
     def node(self, rank: int | None) -> str | None:
         """The node of a rank, where it was said."""
@@ -151,6 +162,7 @@ class Topology:
 
     def _launch_line(self, text: str, rank: int | None, node: str | None) -> None:
         hosts = _hosts(text)
+        self.named.update(hosts)
         ranges = [(int(first), int(last)) for first, last in _RANK_RANGE.findall(text)]
         if not hosts and ranges:
             hosts = _BARE_HOST.findall(text)
