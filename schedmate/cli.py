@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -83,6 +84,7 @@ def run(argv: list[str] | None = None) -> None:
     command = typer.main.get_command(app)
     try:
         code = command.main(args=words, prog_name="schedmate", standalone_mode=False)
+        sys.stdout.flush()
         raise SystemExit(code if isinstance(code, int) else 0)
     except (typer.Abort, KeyboardInterrupt):
         _complain("interrupted")
@@ -99,6 +101,7 @@ def run(argv: list[str] | None = None) -> None:
         _complain(str(error))
         raise SystemExit(2) from None
     except (OSError, MemoryError, RecursionError) as error:
+        _drop_unwritten()
         if debug:
             raise
         _complain(f"{type(error).__name__}: {error}; pass --debug for the traceback")
@@ -108,6 +111,14 @@ def run(argv: list[str] | None = None) -> None:
             raise
         _complain(f"internal error, please report it: {type(error).__name__}: {error}; pass --debug for the traceback")
         raise SystemExit(2) from None
+
+
+def _drop_unwritten() -> None:
+    """What could not be written to stdout would be tried again at the very end, and complained about there."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse(error: TyperException) -> None:

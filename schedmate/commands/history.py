@@ -54,13 +54,14 @@ def import_(
 
     records, notes = open_trace(file, format_name, trace_options(column or [], time_unit, delimiter))
     store = _store()
-    before = len(store)
     # Taken whole before anything is written, so that a damaged file adds nothing.
-    taken = store.add(list(_counted(records, prefix)))
+    read = list(_counted(records, prefix))
+    # Not by the length before and after: another import may run at the same time.
+    added = len({record.job_id for record in read} - {record.job_id for record in store.records()})
+    taken = store.add(read)
     total = len(store)
     for line in [*told_skips(file, notes), *store.warnings]:
         err().print(safe(line), soft_wrap=True)
-    added = total - before
     if json_:
         print_json(
             {

@@ -92,3 +92,12 @@ def test_closed_streams_do_not_end_up_in_files(schedmate, tmp_path: Path) -> Non
             assert done.stderr == ""
     stored = (tmp_path / "data" / "history.jsonl").read_text().splitlines()
     assert len(stored) == 4 and all(json.loads(line)["job_id"] == "1" for line in stored)
+
+
+def test_output_that_can_not_be_written_is_one_line(schedmate, tmp_path: Path) -> None:
+    launcher = Path(sys.executable).parent / "schedmate"
+    for words in (["version"], ["version", "--json"], ["config", "show"], ["--help"]):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run([launcher, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) == 1 and "No space left" in done.stderr, done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jsonschema
@@ -129,3 +130,15 @@ def test_nothing_is_removed_unasked(schedmate, trace: Path, flags: list[str], to
     done = schedmate("history", "remove", *flags)
     assert done.returncode == 2 and done.stdout == "" and told in done.stderr and "Traceback" not in done.stderr
     assert answer(schedmate("history", "show", "--json"), "show")["jobs"] == 2
+
+
+def test_imports_at_the_same_time_count_their_own_jobs(schedmate, tmp_path: Path) -> None:
+    rows = "".join(f"{i},{i},5,1\n" for i in range(3000))
+    (tmp_path / "t.csv").write_text(f"id,submit,duration,gpus\n{rows}0,0,7,1\n")
+    with ThreadPoolExecutor() as pool:
+        done = pool.map(
+            lambda i: schedmate("history", "import", tmp_path / "t.csv", "--prefix", f"{i}:", "--json"), range(4)
+        )
+        answers = [answer(one, "import") for one in done]
+    assert [(one["added"], one["replaced"]) for one in answers] == [(3000, 1)] * 4
+    assert answer(schedmate("history", "show", "--json"), "show")["jobs"] == 12_000
