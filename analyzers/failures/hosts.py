@@ -30,6 +30,7 @@ _COUNTERS = re.compile(
 )
 _BEFORE_RANK = re.compile(rf"^({_NAME}?)[-_.](?:global[-_]?)?rank[-_.=]?\d{{1,6}}$", re.I)
 _AFTER_RANK = re.compile(rf"^(?:global[-_]?)?rank[-_.=]?\d{{1,6}}[-_.@]({_NAME})$", re.I)
+_ENDS_WITH_NUMBER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}\d(?:\.[A-Za-z][A-Za-z0-9.-]*)?")
 _ENDINGS = re.compile(r"(?:\.(?:log|txt|out|err|stdout|stderr|gz|xz|bz2))+$", re.I)
 
 
@@ -40,7 +41,7 @@ class Labels:
     hosts: frozenset[str] = frozenset()
     throughout: bool = False
 
-    def strip(self, text: str) -> Prefix:
+    def prefix(self, text: str) -> Prefix:
         """As `strip_prefix`, with the host's label taken off first; the outermost label names the node."""
         host, body = self.split(text)
         if host is None:
@@ -85,7 +86,7 @@ def looks_like_host(name: str) -> bool:
     if re.fullmatch(r"\d{1,3}(?:\.\d{1,3}){3}", name):
         return True
     first = name.partition(".")[0].lower()
-    word = re.sub(r"[\d-]+$", "", first)
+    word = re.sub(r"[\d_-]+$", "", first)
     return len(first) > 2 and any(c.isdigit() for c in first) and bool(word) and not _COUNTERS.fullmatch(word)
 
 
@@ -112,7 +113,8 @@ def settle_labels(scan: Scan, topology: Topology, known: frozenset[str]) -> None
 def place_by_name(files: list[LogFile], scan: Scan, topology: Topology) -> None:
     """Use the hosts in the names of the job's own files, where the names prove to be hosts: another file knows the
     host, or the names differ only in their numbers and no rank speaks in the files of two of them."""
-    named = {file.name: host for file in files if (host := host_in_name(file)) is not None}
+    known = known_hosts(files)
+    named = {file.name: host for file in files if (host := host_in_name(file, known)) is not None}
     told = {host for host in named.values() if any(same_node(host, other) for other in topology.nodes)}
     if not told and not _names_hosts(named, scan):
         return
@@ -126,15 +128,19 @@ def place_by_name(files: list[LogFile], scan: Scan, topology: Topology) -> None:
                 event.node, event.host_explicit = host, True
 
 
-def host_in_name(file: LogFile) -> str | None:
-    """What may be a host in the name of a job's file or of the folder that it lies in."""
+def host_in_name(file: LogFile, known: frozenset[str]) -> str | None:
+    """What may be a host in the name of a job's file or of the folder that it lies in: one of ``known``, or a name
+    that ends with a number and stands beside the rank, or alone."""
     if file.kind not in ("job", "rank"):
         return None
     path = Path(file.name)
     stem = _ENDINGS.sub("", path.name)
+    for host in sorted(known, key=len, reverse=True):
+        if re.search(rf"(?<![A-Za-z0-9]){re.escape(host)}(?![A-Za-z0-9])", stem):
+            return host
     beside = _BEFORE_RANK.match(stem) or _AFTER_RANK.match(stem)
     candidates = [beside[1] if beside else stem, *path.parts[-2:-1]]
-    return next((name for name in candidates if re.fullmatch(_NAME, name) and looks_like_host(name)), None)
+    return next((name for name in candidates if _ENDS_WITH_NUMBER.fullmatch(name) and looks_like_host(name)), None)
 
 
 def _names_hosts(named: dict[str, str], scan: Scan) -> bool:

@@ -102,7 +102,7 @@ def recognise(
 def _time_above(around: Around) -> datetime | None:
     """The time of the nearest line above that has one; tracebacks carry none themselves."""
     for line in around.lines[max(0, around.index - TIME_WITHIN_LINES) : around.index][::-1]:
-        if _CLOCK.search(line[:200]) and (moment := around.labels.strip(line[:LINE_CHARS]).time) is not None:
+        if _CLOCK.search(line[:200]) and (moment := around.labels.prefix(line[:LINE_CHARS]).time) is not None:
             return moment
     return None
 
@@ -113,7 +113,7 @@ def _crashed_in(here: LogEvidence, prefix: Prefix, around: Around) -> LogEvidenc
         if around.index + offset >= len(around.lines):
             break
         text = around.lines[around.index + offset][:LINE_CHARS].rstrip()
-        below = around.labels.strip(text)
+        below = around.labels.prefix(text)
         if below.rank == prefix.rank and (frame := FRAME.match(below.rest.strip())):
             own = not LIBRARY.search(frame["path"])
             return LogEvidence(here.file, here.line + offset, text) if own else None

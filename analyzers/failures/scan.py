@@ -147,7 +147,7 @@ class _FileReader:
         progress = not matched and number <= self.watch_to and is_progress(text)
         if not hits and not progress and not self.open:
             return
-        prefix = self.labels.strip(text)
+        prefix = self.labels.prefix(text)
         rank = self.file.rank if prefix.rank is None else prefix.rank
         if rank is not None:
             self.ranks_here.add(rank)
@@ -266,7 +266,7 @@ class _FileReader:
     def _check_kind(self, lines: list[str]) -> None:
         """A file with lines of ranks is the job's, however many lines of the kernel were mixed into it."""
         if self.file.kind == "kernel" and any(
-            self.labels.strip(line[:LINE_CHARS]).rank is not None or _RANKS.search(line[:LINE_CHARS])
+            self.labels.prefix(line[:LINE_CHARS]).rank is not None or _RANKS.search(line[:LINE_CHARS])
             for line in lines[:HEAD_LINES]
         ):
             self.file = replace(self.file, kind="job", node=None)
@@ -275,7 +275,7 @@ class _FileReader:
         if self.file.kind in ("kernel", "scheduler"):
             return
         for line in lines[:HEAD_LINES]:
-            prefix = self.labels.strip(line[:LINE_CHARS])
+            prefix = self.labels.prefix(line[:LINE_CHARS])
             if prefix.rank is not None:
                 self.ranks_here.add(prefix.rank)
             self._layout(line[:LINE_CHARS], prefix)
@@ -297,9 +297,9 @@ class _FileReader:
             return
         head = [line for index, line in enumerate(lines[:5]) if index not in hits] if first == 1 else []
         for line in head:
-            self.scan.started(self.labels.strip(line[:LINE_CHARS]).time)
+            self.scan.started(self.labels.prefix(line[:LINE_CHARS]).time)
         for line in lines[-5:]:
-            self.scan.printed(self.labels.strip(line[:LINE_CHARS]).time)
+            self.scan.printed(self.labels.prefix(line[:LINE_CHARS]).time)
 
     def _read_tail(self) -> None:
         """Progress at the end of the file that was not watched: after the watch it counts, before it it only dates."""
@@ -308,7 +308,7 @@ class _FileReader:
             text = segments(line)[-1][:LINE_CHARS].rstrip()
             if self.watch_from <= number <= self.watch_to or not is_progress(text):
                 continue
-            rank = self.labels.strip(text).rank
+            rank = self.labels.prefix(text).rank
             stream = self.scan.stream(self.file.name, self.file.rank if rank is None else rank)
             here = LogEvidence(self.file.name, number, text)
             if number > self.watch_to:
