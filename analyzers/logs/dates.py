@@ -45,11 +45,14 @@ OTHER_ORDERS: tuple[str, ...] = (
     r"(?P<y>\d{4})-(?P<mo>\d\d)-(?P<d>\d\d)[ T_-](?P<h>\d\d)[:.-](?P<mi>\d\d)(?:[:.-](?P<s>\d\d))?",
 )
 
+_CLOCK = re.compile(r"\d:\d\d")
 _ANYWHERE = tuple(re.compile(r"(?<![\d.])" + order) for order in (ISO, _NUMBERS, _DAY_MONTH_YEAR))
 
 
 def time_within(text: str, until: int = 300) -> datetime | None:
     """The first full date and time in a line's first ``until`` characters, wherever it stands."""
+    if not _CLOCK.search(text, 0, until):
+        return None
     for pattern in _ANYWHERE:
         found = pattern.search(text, 0, until)
         if found is not None:

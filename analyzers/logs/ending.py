@@ -7,9 +7,11 @@ failed is `analyzers.failures`' business; here it only matters that nothing more
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from analyzers.logs.prefix import strip_prefix
 from analyzers.logs.series import Record
 from analyzers.types import Outcome
 
@@ -47,7 +49,7 @@ SIGNS: tuple[Sign, ...] = (
         r"|\bDeadlineExceeded\b|(?i:\bjob (?:has )?(?:exceeded|reached|hit) (?:its |the )?(?:wall-?)?"
         r"(?:time|run) ?limit)"
     )),
-    Sign("failed", "plain", re.compile(r"CANCELLED AT \S+ DUE TO (?:NODE|JOB) ?FAIL")),
+    Sign("failed", "plain", re.compile(r"CANCELLED AT \S+ DUE TO (?:NODE|JOB|TASK) ?FAIL")),
     Sign("cancelled", "plain", re.compile(
         r"\*\*\* (?:JOB|STEP) \S+ ON .{1,200}? CANCELLED|^KeyboardInterrupt\s*$|\bTERM_OWNER\b|scancel: Terminating job"
     )),
@@ -57,9 +59,14 @@ SIGNS: tuple[Sign, ...] = (
         r"|\(core dumped\)|^Fatal Python error:|\boom[-_ ]kill\b.{0,20}\bevent|^srun: error: .*(?:Out Of Memory|Killed|"
         r"Exited with exit code [1-9]|Segmentation fault|Aborted|Bus error)|\bChildFailedError\b"
         r"|^terminate called after throwing|^mpirun noticed that process rank|Primary job +terminated normally, but"
-        r"|^panic: |\bexit(?:ed)?(?: with)?(?: exit)? ?(?:code|status)\s*[:=]?\s*-?[1-9]\d{0,2}\b"
+        r"|^panic: |\b[Ee]xit(?:ed)?(?: with)?(?: exit)? ?(?:code|status)\s*[:=]?\s*-?[1-9]\d{0,2}\b"
     ), _GOES_ON),
-    Sign("failed", "traced", re.compile(r"Traceback \(most recent call last\)")),
+    Sign("failed", "traced", re.compile(
+        r"Traceback \(most recent call last\)|^(?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception): "
+    )),
+    Sign("cancelled", "traced", re.compile(
+        r"(?i)\breceived (?:signal )?(?:SIG(?:TERM|INT|USR[12])|15|2)\b.{0,80}\b(?:exit|terminat|stopping|shut)"
+    )),
     Sign("completed", "plain", re.compile(
         r"`Trainer\.fit` stopped: `max_|\btrain_runtime\b|\bSignaling Trainer to stop|(?i:^epoch \d+: early stopping)"
         r"|(?i:\bearly[- ]stop(?:ping|ped)(?: was)? (?:triggered|activated|at |after ))"
@@ -67,17 +74,13 @@ SIGNS: tuple[Sign, ...] = (
     Sign("completed", "plain", re.compile(
         rf"(?i)\b{_RUN}(?: (?:loop|job|process))?(?: (?:has|is|was))?(?: now| been)*(?: successfully)? {_OVER}\b"
         rf"|\b(?:finished|completed|done)(?: with)?(?: the)? {_RUN}\b"
+        r"|\ball (?:epochs|steps|iterations) (?:are |have )?(?:completed?|finished|done)\b|\btotal training time\b"
     ), _ONLY_A_PART),
     Sign("completed", "passing", re.compile(
         r"(?i)\bjob (?:completed|finished|done)\b|^all done\b|\bexiting program\b"
     ), _ONLY_A_PART),
 )  # fmt: skip
 
-_ANY = re.compile(
-    r"CANCELLED|(?i:killed|fault|abort|core|fatal|oom|exit|terminat|panic|interrupt|traceback|bus err|illegal|memory|"
-    r"walltime|TERM_|deadline|limit|scancel|ChildFailed|train|tun(?:e|ing)|optimi|fitting|experiment|simulat|\brun\b|"
-    r"early|job|done)"
-)
 #: A traceback that stands under one of these is a message; the program goes on.
 _HARMLESS = re.compile(
     r"^(?:Exception ignored in|(?:--- )?Logging error ---|Exception in thread )|Exception in callback"
@@ -86,8 +89,8 @@ _RAISED = re.compile(r"^(?:\[?\w+\]?:\s?)?[A-Za-z_][\w.]*(?:Error|Exception|Exit
 _TROUBLED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|WARN(?:ING)?|error|warning)\b|^\W?[EWF]\d{4} ")
 #: So many ordinary lines with a time stamp after a traceback: it was caught.
 _ORDINARY_LINES = 3
-#: A sign that is so far from the log's end is none.
-_LAST_LINES = 400
+#: Signs are looked for in so many last lines that are no training records.
+_LAST_LINES = 1000
 
 
 @dataclass(slots=True)
@@ -100,58 +103,73 @@ class End:
 
 
 class EndWatch:
-    """Follows one file's lines. `end` is what its last lines amount to."""
+    """Keeps one file's last lines. `end` is what they amount to."""
 
     def __init__(self) -> None:
-        self._end: End | None = None
-        self._ordinary = 0
-        self._before = ""
-        self._tracing = False
-        self._lines = 0
+        self._lines: deque[tuple[Record, bool]] = deque(maxlen=_LAST_LINES)
 
-    def line(self, record: Record, rest: str, is_stamped: bool) -> None:
-        """Take a line that is no training record; ``rest`` is its text without prefixes."""
-        if not rest.strip():
-            return
-        self._lines += 1
-        sign = _read(rest) if _ANY.search(rest, 0, 400) else None
-        if sign is not None and sign.strength == "traced" and _HARMLESS.search(self._before):
-            sign = None
-        if sign is not None:
-            self._take(sign, record)
-        elif self._end is not None:
-            self._after(record, rest, is_stamped)
-        self._before = rest
+    def line(self, record: Record, *, is_stamped: bool) -> None:
+        """Take a line that is no training record; ``is_stamped`` if it has a time of its own."""
+        self._lines.append((record, is_stamped))
 
     def trained(self) -> None:
         """A training record shows that the job goes on."""
-        self._end = None
+        self._lines.clear()
 
     def end(self) -> End | None:
         """How the file ends, or None when it does not say so."""
-        return self._end if self._end is not None and self._lines <= _LAST_LINES else None
+        reading = _Reading()
+        for record, is_stamped in self._lines:
+            reading.line(record, strip_prefix(record.text).rest, is_stamped)
+        return reading.end
+
+
+class _Reading:
+    """Reads a file's last lines in order."""
+
+    def __init__(self) -> None:
+        self.end: End | None = None
+        self._ordinary = 0
+        self._before = ""
+        self._tracing = False
+        self._is_message = False
+
+    def line(self, record: Record, rest: str, is_stamped: bool) -> None:
+        sign = _read(rest)
+        if sign is not None and sign.strength == "traced":
+            sign = self._uncaught(sign, rest)
+        if sign is not None:
+            self._take(sign, record)
+        if self.end is not None and self.end.line is not record:
+            self._after(record, rest, is_stamped)
+        self._before = rest
+
+    def _uncaught(self, sign: Sign, rest: str) -> Sign | None:
+        """The sign, unless it belongs to a traceback that stands there as a message."""
+        if _HARMLESS.search(self._before):
+            self._is_message = True
+            return None
+        was, self._is_message = self._is_message, False
+        return None if was and _RAISED.match(rest) else sign
 
     def _take(self, sign: Sign, record: Record) -> None:
-        now = self._end
-        if now is not None and not _outweighs(sign, now):
-            return
-        self._end = End(sign.outcome, sign.strength, record)
-        self._ordinary, self._lines = 0, 0
-        self._tracing = sign.strength == "traced"
+        if self.end is None or _outweighs(sign, self.end):
+            self.end = End(sign.outcome, sign.strength, record)
+            self._ordinary, self._tracing = 0, sign.strength == "traced"
 
     def _after(self, record: Record, rest: str, is_stamped: bool) -> None:
-        now = self._end
+        now = self.end
         assert now is not None
         if self._tracing and _RAISED.match(rest):
             now.line, self._tracing = record, False
         if now.strength == "plain":
             return
         if _GOES_ON.search(rest, 0, 300):
-            self._end = None
+            self.end = None
         elif is_stamped and not _TROUBLED.search(record.text, 0, 120):
             self._ordinary += 1
             if self._ordinary >= _ORDINARY_LINES:
-                self._end = None
+                self.end = None
 
 
 def _read(text: str) -> Sign | None:

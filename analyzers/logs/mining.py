@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
@@ -28,7 +29,7 @@ _NO_WORK = """
     bleu rouge wer cer map iou dice top sparsity dropout success hit hits miss win wins ratio lr rate error
     errors code exit status warning warnings priority queue pending battery signal length width height dim
 """
-_NO_COUNTER = frozenset(_NO_WORK.split())
+_NO_COUNTER = frozenset(_NO_WORK.split()) | EVAL | NO_STEP
 _TOTAL_WORDS = frozenset({"total", "max", "target", "overall", "all", "planned", "goal"})
 _DONE_WORDS = frozenset({"done", "seen", "so", "far", "current", "now", "processed", "completed", "finished"})
 #: What follows a number that measures something instead of counting work.
@@ -73,7 +74,7 @@ def candidates(text: str, found: list[Pair]) -> list[Candidate]:
     percent = _PERCENT.search(text, 0, 300)
     if percent is not None and not _BYTES.search(text) and not _within(percent.start(), found):
         done = int(float(percent["value"]))
-        if done <= 100 and _may_count(text[max(0, percent.start() - 30) : percent.start()], 8):
+        if done <= 100 and _may_count(text[max(0, percent.start() - 30) : percent.start()]):
             named.append(Candidate("mined %", done, 100, percent.start(), percent.end()))
     return sorted(named, key=lambda candidate: candidate.start)[:_MAX_CANDIDATES]
 
@@ -84,7 +85,7 @@ def _within(at: int, found: list[Pair]) -> bool:
 
 def _named(text: str, pair: Pair, found: list[Pair]) -> Candidate | None:
     words = _words(pair.key)
-    if not words or not _may_count(pair.key, 8 if pair.total is not None else 4):
+    if not 0 < len(words) <= (8 if pair.total is not None else 4) or not _may_count(pair.key):
         return None
     amount, total = _whole(pair.value), _whole(pair.total)
     if pair.unit == "%":
@@ -107,21 +108,24 @@ def _sibling(pair: Pair, amount: int, found: list[Pair]) -> int | None:
     """The total that stands under its own name: ``"docs_done": 500, "docs_total": 9000``."""
     stem = frozenset(_words(pair.key)) - _DONE_WORDS
     for other in found:
-        words = frozenset(_words(other.key))
+        words = _words(other.key)
+        if other is pair or _TOTAL_WORDS.isdisjoint(words) or frozenset(words) - _TOTAL_WORDS != stem:
+            continue
         total = _whole(other.value)
-        if other is not pair and words & _TOTAL_WORDS and words - _TOTAL_WORDS == stem and total is not None:
+        if total is not None:
             return total if total >= max(2, amount) and not other.unit else None
     return None
 
 
-def _words(name: str) -> list[str]:
-    return [word for word in _LETTERS.split(CAMEL.sub(" ", name).lower()) if word]
+@lru_cache(maxsize=4096)
+def _words(name: str) -> tuple[str, ...]:
+    return tuple(word for word in _LETTERS.split(CAMEL.sub(" ", name).lower()) if word)
 
 
-def _may_count(name: str, most_words: int) -> bool:
+@lru_cache(maxsize=4096)
+def _may_count(name: str) -> bool:
     """Whether an unknown name may be that of a counter of work done (``done 500/9000``, ``documents: 1200``)."""
-    words = _words(name)
-    return len(words) <= most_words and not frozenset(words) & (_NO_COUNTER | EVAL | NO_STEP) and meaning(name) is None
+    return _NO_COUNTER.isdisjoint(_words(name)) and meaning(name) is None
 
 
 def _whole(text: str | None) -> int | None:

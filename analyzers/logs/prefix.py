@@ -70,8 +70,6 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
         rf"\[(?:[A-Z][a-z]{{2}} )?(?P<mon>[A-Z][a-z]{{2}})\s+(?P<d>\d{{1,2}}) {TIME}(?: (?P<y>\d{{4}}))?\]\s?",
     ),  # dmesg -T
     ("[(-", rf"[<({{\[]{ISO}[>)}}\]]:?\s?"),
-    *((starts, rf"[<({{\[]{order}[>)}}\]]:?\s?") for order in OTHER_ORDERS for starts in ("[(-",)),
-    *(("0a", order + AFTER) for order in OTHER_ORDERS),
     ("[", rf"\[{TIME}\]:?\s?"),
     ("0", rf"{TIME}(?=\s*[|\]-]|\s+[A-Za-z\[(])"),
     ("[0", r"\[?(?P<unix>1[0-9]{9}(?:\.\d{1,9})?)\]?(?=[\s:,|])"),
@@ -88,11 +86,26 @@ _BY_START: dict[str, tuple[re.Pattern[str], ...]] = {
     start: tuple(re.compile(pattern) for starts, pattern in _PATTERNS if start in starts) for start in "[(0a-"
 }
 
+#: Dates in other orders, with and without brackets; tried last, and only where a time of day is near.
+_DATES = tuple(
+    re.compile(pattern) for order in OTHER_ORDERS for pattern in (order + AFTER, rf"[<({{\[]{order}[>)}}\]]:?\s?")
+)
+_CLOCK = re.compile(r"\d[:-]?\d\d[:-]?\d\d|\d:\d\d")
+_CLOCK_WITHIN = 40
+
 
 def _start(character: str) -> str:
     if character in "[(":
         return character
     return "0" if character.isdigit() else "a" if character.isalpha() else "-"
+
+
+def _first_match(patterns: tuple[re.Pattern[str], ...], text: str, at: int) -> re.Match[str] | None:
+    for pattern in patterns:
+        found = pattern.match(text, at, at + _SEARCHED)
+        if found is not None and found.end() > at:
+            return found
+    return None
 
 
 def strip_prefix(text: str) -> Prefix:
@@ -110,11 +123,10 @@ def strip_prefix(text: str) -> Prefix:
             at += 1
         if at >= len(text):
             break
-        for pattern in _BY_START[_start(text[at])]:
-            found = pattern.match(text, at, at + _SEARCHED)
-            if found is not None and found.end() > at:
-                break
-        else:
+        found = _first_match(_BY_START[_start(text[at])], text, at)
+        if found is None and time is None and _CLOCK.search(text, at, at + _CLOCK_WITHIN):
+            found = _first_match(_DATES, text, at)
+        if found is None:
             break
         said = found.groupdict()
         if said.get("bare") and time is not None:

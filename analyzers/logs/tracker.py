@@ -20,7 +20,7 @@ _MAX_MINED = 300
 _MAX_TEXT = 600
 _STAMPS = 400
 #: A date that a line holds but does not begin with is its time stamp within so many characters.
-_STAMP_WITHIN = 64
+_STAMP_WITHIN = 100
 #: Unix seconds below which a time has no year.
 _DATED_FROM = datetime(NO_YEAR + 2, 1, 1, tzinfo=UTC).timestamp()
 _DAY_S = 86400.0
@@ -197,13 +197,12 @@ class Tracker:
         """A line without a step: its time, and what it says about the job's end."""
         if not text or text.isspace():
             return
-        prefix = strip_prefix(text[:_MAX_TEXT])
-        time = prefix.time or time_within(text, _STAMP_WITHIN)
+        time = strip_prefix(text[:_STAMP_WITHIN]).time or time_within(text, _STAMP_WITHIN)
         self._since_stamp += 1
         if time is not None:
             self._stamp(self._clock.seconds(time), number, text)
         record = Record(self._file, number, text[:_MAX_TEXT], self.order, 0, time=self._clock.last)
-        self._watch.line(record, prefix.rest, time is not None)
+        self._watch.line(record, is_stamped=time is not None)
 
     def _stamp(self, time: float, number: int, text: str) -> None:
         self.last_time = time
