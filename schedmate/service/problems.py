@@ -72,9 +72,7 @@ def unexpected(error: Exception) -> Json:
     """The answer for an error of ours: an id that also stands in the server's log, and nothing else."""
     if is_disk_full(error):
         log.error("the disk is full: %s", redact(str(error)))
-        return problem_response(
-            507, "the service has no room left on its disk", "ask its operator to make room"
-        )
+        return problem_response(507, "the service has no room left on its disk", "ask its operator to make room")
     number = uuid.uuid4().hex
     log.error("request failed, id %s: %s: %s", number, type(error).__name__, redact(str(error)))
     log.debug("traceback of %s", number, exc_info=error)
