@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from benchmarks import core_gangs
 from benchmarks.baselines import gang_cluster, lifetime, node_choice
 
 MIX_FILE = Path(__file__).resolve().parent / "data" / "kant_like_mix.yaml"
@@ -125,6 +127,10 @@ Runner = Callable[[gang_cluster.Cluster, int], gang_cluster.Simulation]
 """(empty cluster, seed) -> a simulation of one policy."""
 
 
+OURS = {"ours (core)": "core", "ours (kant)": "kant"}
+"""Policies of the scheduler core by the name in the table."""
+
+
 def policies() -> dict[str, tuple[Runner, float]]:
     """Every policy by name, with the share of small jobs that it may move."""
 
@@ -156,16 +162,26 @@ MOST_PARTLY_USED = 3
 """Partly used nodes that consolidation leaves alone."""
 
 
-def run_one(runner: Runner, movable_share: float, seed: int, mix: dict[str, Any], days: float) -> gang_cluster.Outcome:
-    """One seed of one policy."""
-    rows = jobs(seed, mix, days)
+def stream_of(rows: list[JobRow], seed: int, mix: dict[str, Any], movable_share: float) -> list[gang_cluster.Job]:
+    """The jobs of a seed, with predictions, and which of the small ones may be moved."""
     predicted = predicted_runs(rows, seed, mix["prediction_log_sd"])
     movable = np.random.default_rng([seed, 78]).uniform(size=len(rows)) < movable_share
     node_gpus = mix["cluster"]["gpus_per_node"]
-    stream = [
+    return [
         gang_cluster.Job(row.submit_s, row.gpus, row.duration_s, row.limit_s, run_s, move and row.gpus < node_gpus)
         for row, run_s, move in zip(rows, predicted, movable.tolist(), strict=True)
     ]
+
+
+def run_core(policy: str, seed: int, mix: dict[str, Any], days: float) -> gang_cluster.Outcome:
+    """One seed of a policy of the scheduler core."""
+    stream = stream_of(jobs(seed, mix, days), seed, mix, 0.0)
+    return core_gangs.run(stream, mix["cluster"], policy, mix["run"]["warm_up_days"] * DAY_S, days * DAY_S)
+
+
+def run_one(runner: Runner, movable_share: float, seed: int, mix: dict[str, Any], days: float) -> gang_cluster.Outcome:
+    """One seed of one policy."""
+    stream = stream_of(jobs(seed, mix, days), seed, mix, movable_share)
     simulation = runner(gang_cluster.Cluster(**mix["cluster"]), seed)
     return simulation.run(stream, mix["run"]["warm_up_days"] * DAY_S, days * DAY_S)
 
@@ -185,11 +201,15 @@ def main() -> None:
     waits = f"mean wait min: {' / '.join(SIZES)}"
     print(f"{'policy':<32}{'GFR %':>7}{'sd':>6}{'SOR %':>7}{'sd':>6}  {waits:<38} moves   s/seed")
     kept: dict[str, list[dict[str, Any]]] = {}
-    for name, (runner, share) in policies().items():
+    runs: dict[str, Callable[[int], gang_cluster.Outcome]] = {
+        name: partial(run_one, runner, share, mix=mix, days=args.days) for name, (runner, share) in policies().items()
+    }
+    runs |= {name: partial(run_core, policy, mix=mix, days=args.days) for name, policy in OURS.items()}
+    for name, run in runs.items():
         if args.policy and name not in args.policy:
             continue
         started = time.perf_counter()
-        rows = [run_one(runner, share, seed, mix, args.days) for seed in args.seeds]
+        rows = [run(seed) for seed in args.seeds]
         print(_line(name, rows, (time.perf_counter() - started) / len(rows)), flush=True)
         kept[name] = [{"gfr": r.gfr, "sor": r.sor, "moves": r.moves, "unstarted": r.unstarted} for r in rows]
     if args.json:

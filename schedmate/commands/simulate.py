@@ -164,7 +164,11 @@ def _document(
         "trace": str(trace),
         "rows": notes.rows,
         "rows_skipped": notes.skipped,
-        "cluster": {"nodes": spec.nodes, "gpus": spec.gpus, "pools": spec.pools},
+        "cluster": {
+            "nodes": spec.nodes,
+            "gpus": spec.gpus,
+            "pools": [{"name": p.name, "nodes": p.nodes, "gpus_per_node": p.gpus_per_node} for p in spec.pools],
+        },
         "estimates": estimates,
         "warnings": warnings,
         "policies": summaries,

@@ -9,24 +9,51 @@
 True
 >>> scheduler.decision(b, now=0).expected_start_s
 100
+
+With tenants, priority classes or several reservations (the policies ``core`` and ``conservative``, any policy with
+`Policy.reservations`, or with ``tenants`` given) the scheduler has its full queue layer:
+
+>>> from schedmate.scheduler import Quota, Tenant
+>>> lab = Tenant("lab", quotas={"gpu": Quota(guaranteed=8, borrow_limit=0)})
+>>> scheduler = Scheduler(ClusterSpec.uniform(nodes=2), POLICIES["core"], tenants=[lab])
+>>> first, second = (scheduler.submit(Job(name, 8, 0, limit_s=60, tenant="lab")) for name in "ab")
+>>> scheduler.cycle(now=0) == [first]
+True
+>>> scheduler.decision(second).reason
+'quota of tenant lab for gpu: 8 GPUs of 8 guaranteed, none to borrow in use'
+
+The calls: `Scheduler.submit`, `Scheduler.end`, `Scheduler.withdraw` as things happen, `Scheduler.set_node_health` and
+`Scheduler.set_device_health` for the cluster, then `Scheduler.cycle`, which returns the slots started; those in
+`Scheduler.evicted` wait again. `Scheduler.wake_s` is when the next cycle is due if nothing happens,
+`Scheduler.told_to_leave` who is to save its state now, and `Scheduler.decision` says why.
 """
 
 from schedmate.scheduler.cluster import Cluster
+from schedmate.scheduler.cluster_types import ClusterSpec, PoolSpec
+from schedmate.scheduler.demand import Demand, Role
 from schedmate.scheduler.policies import POLICIES, Policy
 from schedmate.scheduler.scheduler import Scheduler, Unschedulable
-from schedmate.scheduler.types import ClusterSpec, Decision, Hints, Job, Placement, PoolSpec, Reservation
+from schedmate.scheduler.services import replicas
+from schedmate.scheduler.tenants import Queueing, Quota, Tenant
+from schedmate.scheduler.types import Decision, Hints, Job, Placement, Reservation
 
 __all__ = [
     "POLICIES",
     "Cluster",
     "ClusterSpec",
     "Decision",
+    "Demand",
     "Hints",
     "Job",
     "Placement",
     "Policy",
     "PoolSpec",
+    "Queueing",
+    "Quota",
     "Reservation",
+    "Role",
     "Scheduler",
+    "Tenant",
     "Unschedulable",
+    "replicas",
 ]

@@ -7,10 +7,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from schedmate.scheduler.types import Shares
+from schedmate.scheduler.cluster_types import Shares, Spare
 
 
 class FreeView(Protocol):
@@ -49,7 +49,7 @@ class FreeIndex:
     def take(self, shares: Shares) -> None:
         """Allocate; the caller has chosen ``shares`` on this very state."""
         free, masks = self.free, self.masks
-        for node, gpus in shares:
+        for node, gpus in shares:  # type: ignore[misc]  # pairs, on a plain pool
             old = free[node]
             new = old - gpus
             if new < 0:
@@ -68,7 +68,7 @@ class FreeIndex:
     def give(self, shares: Shares) -> None:
         """Free what ``take`` allocated."""
         free, masks, capacity = self.free, self.masks, self.capacity
-        for node, gpus in shares:
+        for node, gpus in shares:  # type: ignore[misc]  # pairs, on a plain pool
             old = free[node]
             new = old + gpus
             if new > capacity:
@@ -83,6 +83,28 @@ class FreeIndex:
                 self.levels |= 1 << new
             masks[new] |= bit
             self.free_gpus += gpus
+
+    def spare_beside(self, shares: Shares) -> Spare:
+        """What ``shares``, chosen on this state and not taken, would leave free on their nodes."""
+        return {share[0]: self.free[share[0]] - share[1] for share in shares}
+
+    @staticmethod
+    def less(spare: Spare, shares: Shares) -> Spare:
+        """What is left of ``spare`` when ``shares`` are taken too; the same object if they are on other nodes."""
+        used = {share[0]: share[1] for share in shares if share[0] in spare}
+        return {node: left - used.get(node, 0) for node, left in spare.items()} if used else spare
+
+    def restricted(self, spares: Sequence[Spare]) -> RestrictedView:
+        """This state with no more to be used than each of ``spares`` has on its nodes."""
+        caps: dict[int, int] = {}
+        for spare in spares:
+            for node, left in spare.items():
+                caps[node] = min(caps.get(node, left), left)
+        return RestrictedView(self, caps)
+
+    def confined(self, nodes: Collection[int]) -> RestrictedView:
+        """This state with nothing to be used but on these nodes."""
+        return RestrictedView(self, {node: 0 for node in range(self.nodes) if node not in nodes})
 
     def fragmented_nodes(self) -> int:
         """Nodes with some but not all GPUs allocated."""

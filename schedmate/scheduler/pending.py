@@ -6,10 +6,21 @@ that accept the same pools, because only those wait for each other.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
+from collections.abc import Callable, Sequence
+
+from schedmate.scheduler.columns import MOST_RESERVATIONS, Columns
+from schedmate.scheduler.demand import Demand
+from schedmate.scheduler.policies import Assumed
 
 Entry = tuple[float, int, int]
 _COMPACT_AFTER = 256
+
+_WITHIN = Assumed._fields.index("within_s")
+
+#: From so many jobs of one kind on they are compared by columns; fewer are walked through.
+_MANY = 64
 
 
 class OrderedEntries:
@@ -29,8 +40,11 @@ class OrderedEntries:
             items.append(entry)
             return
         at = bisect_left(items, entry, self._head)
-        if items[at] is not entry:
-            items.insert(at, entry)
+        while at < len(items) and items[at] == entry:  # a removed one may be equal
+            if items[at] is entry:
+                return
+            at += 1
+        items.insert(at, entry)
 
     def first(self) -> Entry | None:
         """The first live entry."""
@@ -58,20 +72,78 @@ class OrderedEntries:
 
 
 class SizeClass(OrderedEntries):
-    """The waiting jobs of one lane and one size: for them "does it fit" has one answer.
+    """The waiting jobs of one lane and one demand: for them "does it fit" has one answer.
 
     ``shortest_s`` is at most the smallest runtime within which one of the live entries is taken to end.
     """
 
-    __slots__ = ("shortest_s",)
+    __slots__ = ("_columns", "shortest_s")
 
     def __init__(self, live: list[Entry | None]) -> None:
         super().__init__(live)
-        self.shortest_s = float("inf")
+        self.shortest_s = math.inf
+        self._columns: Columns | None = None
+
+    def add_assuming(self, entry: Entry, assumed: Assumed) -> None:
+        """Insert a live entry of which so much is assumed."""
+        self.add(entry)
+        if self._columns is not None:
+            self._columns.add(entry, assumed)
+            if len(self._columns) > 2 * len(self._items) + _MANY:
+                self._columns = None  # mostly jobs that are gone; made anew when it is wanted
+        if assumed.within_s < self.shortest_s:
+            self.shortest_s = assumed.within_s
+
+    def first_admitted(
+        self,
+        assumed: Sequence[Assumed],
+        starts_s: Sequence[tuple[int, float]],
+        now: float,
+        admitted: Callable[[int], bool],
+    ) -> tuple[Entry, int] | None:
+        """The first live entry that is ``admitted`` beside the reservations beyond which it runs; and these, as bits.
+
+        ``assumed`` is indexed by slot; ``starts_s`` says for each reservation which field counts against it, and its
+        start. Refusal beside some reservations means refusal beside these and more.
+        """
+        columns = self._columns
+        if columns is None or len(starts_s) > MOST_RESERVATIONS:
+            waiting = self.alive()
+            if len(waiting) < _MANY or len(starts_s) > MOST_RESERVATIONS:
+                return self._walk(waiting, assumed, starts_s, now, admitted)
+            rows = [assumed[entry[2]] for entry in waiting]
+            columns = self._columns = Columns(waiting, rows, len(Assumed._fields), self._live)
+        found = columns.first(starts_s, now, admitted)
+        if found is None:
+            self.shortest_s = columns.least(_WITHIN)
+        return found
+
+    def _walk(
+        self,
+        waiting: list[Entry],
+        assumed: Sequence[Assumed],
+        starts_s: Sequence[tuple[int, float]],
+        now: float,
+        admitted: Callable[[int], bool],
+    ) -> tuple[Entry, int] | None:
+        shortest_s, refused = math.inf, set[int]()
+        for entry in waiting:
+            own, late = assumed[entry[2]], 0
+            for bit, (field, start_s) in enumerate(starts_s):
+                if now + own[field] > start_s:
+                    late |= 1 << bit
+            if late not in refused:
+                if admitted(late):
+                    return entry, late
+                refused.add(late)
+            if own.within_s < shortest_s:
+                shortest_s = own.within_s
+        self.shortest_s = shortest_s
+        return None
 
 
 class Lane:
-    """The waiting jobs that accept exactly ``pools``, in order; by size too where ``by_size`` is not None."""
+    """The waiting jobs that accept exactly ``pools``, in order; by demand too where ``by_size`` is not None."""
 
     __slots__ = ("by_size", "order", "pool_bits", "pools")
 
@@ -79,11 +151,11 @@ class Lane:
         self.pools = pools
         self.pool_bits = sum(1 << pool for pool in pools)
         self.order = OrderedEntries(live)
-        self.by_size: dict[int, SizeClass] | None = {} if sized else None
+        self.by_size: dict[Demand, SizeClass] | None = {} if sized else None
 
 
 class PendingQueue:
-    """All lanes. ``sized`` keeps the jobs of each lane by size as well, which backfilling needs."""
+    """All lanes. ``sized`` keeps the jobs of each lane by demand as well, which backfilling needs."""
 
     __slots__ = ("_by_pools", "_live", "_sized", "lanes")
 
@@ -101,16 +173,14 @@ class PendingQueue:
             self.lanes.append(lane)
         return lane
 
-    def add(self, lane: Lane, entry: Entry, gpus: int, within_s: float) -> None:
-        """Queue a live entry."""
+    def add(self, lane: Lane, entry: Entry, demand: Demand, assumed: Assumed) -> None:
+        """Queue a live entry of which so much is assumed."""
         lane.order.add(entry)
         if lane.by_size is not None:
-            sized = lane.by_size.get(gpus)
+            sized = lane.by_size.get(demand)
             if sized is None:
-                sized = lane.by_size[gpus] = SizeClass(self._live)
-            sized.add(entry)
-            if within_s < sized.shortest_s:
-                sized.shortest_s = within_s
+                sized = lane.by_size[demand] = SizeClass(self._live)
+            sized.add_assuming(entry, assumed)
 
     def slots(self) -> list[int]:
         """The waiting slots in order, over all lanes."""

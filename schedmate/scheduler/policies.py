@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from schedmate.scheduler.tenants import Queueing
 from schedmate.scheduler.types import Job
 
 #: Runtime assumed of a running job about which nothing is known; doubled whenever the job outlives it.
@@ -37,13 +38,29 @@ class Assumed(NamedTuple):
 Order = Callable[[Job, int], float]
 Assumption = Callable[[Job], Assumed]
 
+DAY_S = 24 * 3600.0
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """``reserve_from`` says from when on a blocked head of the queue gets a reservation, beside which later jobs are
     backfilled; None for a strict head, behind which nothing starts. ``guarantees``: a second reservation is made
     from hard limits alone wherever they suffice, and it binds as well. ``needs_estimates``: it has no meaning for
-    jobs without ``estimate_s``."""
+    jobs without ``estimate_s``.
+
+    With ``reservations`` the policy has the full queue layer: priority classes, tenants, several reservations. The rest
+    below is for it alone.
+
+    Parameters
+    ----------
+    reservations : how many blocked jobs of each pool get one; infinite for all of them (conservative backfill).
+    queueing : of tenants that do not say otherwise, see `tenants.Queueing`.
+    fair_share_s : seconds of waiting that a tenant's use of the whole cluster, divided by its weight, sets it back.
+    half_life_s : use counts half as much after this time.
+    ageing_s : waiting this long lifts a job by one priority class; infinite where classes never mix.
+    starvation_bound_s : a job that waits longer goes before all others, whatever their class, and gets a reservation.
+    confidence : a hint counts as reason to let a preemptible job pass if its ``high_s`` holds with this probability.
+    """
 
     name: str
     title: str
@@ -52,11 +69,31 @@ class Policy:
     reserve_from: Order | None = None
     guarantees: bool = False
     needs_estimates: bool = False
+    reservations: float | None = None
+    queueing: Queueing = Queueing.BACKFILL
+    fair_share_s: float = 30 * DAY_S
+    half_life_s: float = DAY_S
+    ageing_s: float = math.inf
+    starvation_bound_s: float = math.inf
+    confidence: float = 0.9
+
+    @property
+    def starts_by_plan(self) -> bool:
+        """Whether every blocked job has a plan and all are of one kind: then a job starts when its plan begins."""
+        return self.reservations == math.inf and not self.guarantees
+
+    def with_queue_layer(self) -> Policy:
+        """This policy with the full queue layer; the same one if it has it."""
+        if self.reservations is not None:
+            return self
+        if self.reserve_from is None:
+            return replace(self, reservations=1, queueing=Queueing.STRICT, reserve_from=at_once)
+        return replace(self, reservations=1)
 
 
 def by_submission(job: Job, cluster_gpus: int) -> float:
     """First in, first out."""
-    return 0.0
+    return job.submit_s
 
 
 def by_estimate(job: Job, cluster_gpus: int) -> float:
@@ -89,8 +126,9 @@ def stated(job: Job) -> Assumed:
 def expected(job: Job) -> Assumed:
     """Hints for what is expected, hard limits for what is guaranteed; a hint never exceeds the limit."""
     limit_s = math.inf if job.limit_s is None else job.limit_s
-    if job.hints is not None:
-        return Assumed(min(job.hints.expected_s, limit_s), min(job.hints.high_s, limit_s), limit_s)
+    hints = job.hints
+    if hints is not None and hints.expected_s is not None and hints.high_s is not None:
+        return Assumed(min(hints.expected_s, limit_s), min(hints.high_s, limit_s), limit_s)
     return Assumed(UNKNOWN_RUNTIME_S if job.limit_s is None else limit_s, limit_s, limit_s)
 
 
@@ -116,6 +154,25 @@ POLICIES: Mapping[str, Policy] = {
             expected,
             reserve_from=by_due_time,
             guarantees=True,
+        ),
+        Policy(
+            "core",
+            "kant with tenants, priority classes, fair share, a starvation bound, and eviction of overstaying backfill",
+            by_due_time,
+            expected,
+            reserve_from=by_due_time,
+            guarantees=True,
+            reservations=1,
+            starvation_bound_s=3 * DAY_S,
+        ),
+        Policy(
+            "conservative",
+            "first in, first out; every blocked job gets a reservation, nobody delays anybody who came before",
+            by_submission,
+            stated,
+            reserve_from=at_once,
+            needs_estimates=True,
+            reservations=math.inf,
         ),
     )
 }

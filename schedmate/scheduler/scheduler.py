@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from heapq import heappop, heappush
 
 from schedmate.scheduler.actions import Action
+from schedmate.scheduler.actions.admit import admit, settle
+from schedmate.scheduler.actions.age import age
 from schedmate.scheduler.actions.allocate import allocate
 from schedmate.scheduler.actions.backfill import backfill
+from schedmate.scheduler.actions.evict import evict
+from schedmate.scheduler.actions.fill import fill
+from schedmate.scheduler.actions.plan import plan
 from schedmate.scheduler.actions.reserve import reserve
+from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster import Cluster
+from schedmate.scheduler.cluster_types import ClusterSpec, Health
+from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.pending import Lane, PendingQueue
 from schedmate.scheduler.placement import why_not
 from schedmate.scheduler.policies import Policy
+from schedmate.scheduler.queue_layer import QueueLayer, class_of, queue_layer
+from schedmate.scheduler.reasons import why_waiting
 from schedmate.scheduler.state import JobTable, State
-from schedmate.scheduler.transaction import Transaction
-from schedmate.scheduler.types import ClusterSpec, Decision, Job, Placement, Reservation
+from schedmate.scheduler.tenants import Tenant, TenantUse
+from schedmate.scheduler.transaction import Transaction, asked_milli
+from schedmate.scheduler.types import Decision, Job, Placement, Reservation
 
 
 class Unschedulable(ValueError):  # noqa: N818
@@ -29,42 +42,154 @@ class Scheduler:
     first. Jobs are known by the slot that `submit` returns; a slot is used again after its job has ended.
     """
 
-    def __init__(self, spec: ClusterSpec, policy: Policy) -> None:
-        table = JobTable()
-        plans = policy.reserve_from is not None
+    def __init__(self, spec: ClusterSpec, policy: Policy, tenants: Sequence[Tenant] = ()) -> None:
+        """``tenants`` are the top of the tenant tree; with them any policy has the full queue layer. ``ValueError`` for
+        tenants that do not fit the cluster."""
+        if tenants:
+            policy = policy.with_queue_layer()
+        table, cluster = JobTable(), Cluster(spec)
+        layered = policy.reservations is not None
+        plans = policy.reserve_from is not None and not layered
         self.state = State(
             policy,
-            Cluster(spec),
+            cluster,
             table,
             PendingQueue(table.live, sized=plans),
             ends=ExpectedEnds() if plans else None,
-            limits=ExpectedEnds() if policy.guarantees else None,
+            limits=ExpectedEnds() if policy.guarantees and not layered else None,
+            layer=queue_layer(policy, cluster, table.live, table.shares, tuple(tenants)) if layered else None,
         )
         self.transaction = Transaction(self.state)
-        self._actions: tuple[Action, ...] = (allocate, reserve, backfill) if plans else (allocate,)
-        self._lanes: dict[tuple[int, str | None], Lane] = {}
+        if layered:
+            self._actions: tuple[Action, ...] = (age, evict, plan, admit, plan, fill, settle)
+        else:
+            self._actions = (allocate, reserve, backfill) if plans else (allocate,)
+        self._lanes: dict[tuple[int, str | None], tuple[Lane, Demand]] = {}
+        self._queue_lanes: dict[tuple[object, ...], tuple[QueueLane, Demand]] = {}
         self._sequence = 0
         self._last_s = -math.inf
 
     def submit(self, job: Job) -> int:
         """Queue a job and return its slot. Raises `Unschedulable` when even an empty cluster could not hold it."""
         state = self.state
-        lane = self._lanes.get((job.gpus, job.gpu_type)) or self._lane_for(job)
+        if state.layer is not None:
+            return self._submit_layered(state.layer, job)
+        lane, demand = self._lanes.get((job.gpus, job.gpu_type)) or self._lane_for(job)
         table, policy = state.table, state.policy
         slot = table.slot()
         entry = (policy.order(job, state.cluster.spec.gpus), self._sequence, slot)
         self._sequence += 1
         table.jobs[slot] = job
+        table.demands[slot] = demand
         table.gpus[slot] = job.gpus
         table.lanes[slot] = lane
         table.assumed[slot] = policy.assume(job)
         table.pools[slot] = -1
+        if table.evictions[slot]:
+            table.evictions[slot], table.done_s[slot] = 0, 0.0
         state.enqueue(slot, entry)
         state.fresh.append(slot)
         return slot
 
+    def _submit_layered(self, layer: QueueLayer, job: Job) -> int:
+        state, policy = self.state, self.state.policy
+        key = (job.gpus, job.gpu_type, job.gpu_types, job.demand, job.tenant, job.priority, _memory_hint(job))
+        lane, demand = self._queue_lanes.get(key) or self._queue_lane_for(layer, job, key)
+        table = state.table
+        slot = table.slot()
+        entry = (policy.order(job, state.cluster.spec.gpus), self._sequence, slot)
+        self._sequence += 1
+        table.jobs[slot] = job
+        table.demands[slot] = demand
+        table.gpus[slot] = demand.gpus
+        table.queue_lanes[slot] = lane
+        table.assumed[slot] = policy.assume(job)
+        table.pools[slot] = -1
+        table.done_s[slot] = 0.0
+        table.evictions[slot] = 0
+        state.enqueue(slot, entry)
+        state.fresh.append(slot)
+        if policy.starvation_bound_s < math.inf:
+            heappush(layer.waits, (job.submit_s + policy.starvation_bound_s, entry[1], slot))
+        return slot
+
+    def withdraw(self, slot: int) -> None:
+        """The waiting job in ``slot`` was taken back by its user. ``ValueError`` if it does not wait."""
+        if self.state.table.live[slot] is None:
+            raise ValueError(f"slot {slot} does not wait")
+        transaction = self.transaction
+        transaction.begin()
+        transaction.withdraw(slot)
+        transaction.commit()
+
+    def evict(self, slot: int, now: float) -> None:
+        """Take a running job off its GPUs and let it wait again at the head of its class, with the work that it has
+        saved; it was told to leave its grace ago."""
+        self._lose([slot], now, told=True)
+
+    def set_node_health(self, pool: str, node: int, health: Health, now: float) -> list[int]:
+        """A node is cordoned, drained, lost or comes back; returns the slots of the jobs that it has lost, which wait
+        again at the head of their class. ``ValueError`` for nodes that there are not and pools known by counts only."""
+        number = self.state.cluster.by_name[pool]
+        lost = self._lose(self._running_on(number, node, -1), now) if health is Health.DOWN else []
+        self.state.cluster.set_health(number, node, health)
+        self._changed(number)
+        return lost
+
+    def set_device_health(self, pool: str, node: int, device: int, healthy: bool, now: float) -> list[int]:
+        """A single GPU breaks or is repaired; otherwise as `set_node_health`."""
+        number = self.state.cluster.by_name[pool]
+        lost = [] if healthy else self._lose(self._running_on(number, node, 1 << device), now)
+        self.state.cluster.set_bad(number, node, device, not healthy)
+        self._changed(number)
+        return lost
+
+    def _running_on(self, pool: int, node: int, devices: int) -> list[int]:
+        table = self.state.table
+        return [
+            slot
+            for slot in table.running()
+            if table.pools[slot] == pool
+            and any(
+                share[0] == node and (devices < 0 or len(share) < 3 or share[2] & devices)
+                for share in table.shares[slot] or ()
+            )
+        ]
+
+    def _lose(self, slots: list[int], now: float, told: bool = False) -> list[int]:
+        transaction, table = self.transaction, self.state.table
+        transaction.begin()
+        for slot in slots:
+            job = table.jobs[slot]
+            transaction.evict(slot, now, job.saved_s(table.work_s(slot, now), told) if job is not None else 0.0)
+        transaction.commit()
+        return slots
+
+    def _changed(self, pool: int) -> None:
+        """What a pool offers has changed: nothing that was found out about it holds."""
+        state, layer = self.state, self.state.layer
+        state.stale = state.gained = True
+        if layer is not None:
+            layer.broken |= 1 << pool
+            layer.gained |= 1 << pool
+            layer.verdicts[pool].freed_somewhere()
+
+    @property
+    def evicted(self) -> tuple[int, ...]:
+        """The slots evicted since the last cycle began, in order; they wait again."""
+        return self.state.layer.evicted if self.state.layer is not None else ()
+
+    def told_to_leave(self, now: float) -> list[tuple[int, float]]:
+        """Running jobs that are to save their state now, and when they will be evicted: its grace before that."""
+        layer, jobs = self.state.layer, self.state.table.jobs
+        if layer is None:
+            return []
+        return [(s, by_s) for by_s, s in layer.leaving.order if (job := jobs[s]) and by_s - job.grace_s <= now]
+
     def end(self, slot: int, now: float) -> None:
-        """The job in ``slot`` has ended, for whatever reason."""
+        """The job in ``slot`` has ended, for whatever reason. ``ValueError`` if it does not run."""
+        if self.state.table.shares[slot] is None:
+            raise ValueError(f"slot {slot} is not running")
         transaction = self.transaction
         transaction.begin()
         transaction.stop(slot, now)
@@ -84,13 +209,27 @@ class Scheduler:
         """When the next cycle is due even if nothing is submitted or ends: a plan then meets a job that has outlived
         what was assumed of it. Always after the last cycle; infinite when no plan waits."""
         state = self.state
+        if state.layer is not None:
+            return self._layered_wake_s(state.layer)
         if state.ends is None or not state.reservations:
             return math.inf
         return next((end_s for end_s, _ in state.ends.order if end_s > self._last_s), math.inf)
 
-    def decision(self, slot: int, now: float) -> Decision:
-        """What was decided about the job in ``slot``, and why, in words."""
+    def _layered_wake_s(self, layer: QueueLayer) -> float:
+        last_s, table, planned = self._last_s, self.state.table, self.state.reservations
+        guaranteed = self.state.policy.guarantees
+        times = [next((e for e, _ in layer.ends[pool].order if e > last_s), math.inf) for pool in planned]
+        times += [each.start_s for plans in planned.values() for each in plans if each.guaranteed == guaranteed]
+        times += [by_s for by_s, _ in layer.leaving.order[:1]]
+        while layer.waits and table.live[layer.waits[0][2]] is None:
+            heappop(layer.waits)
+        times += [at_s for at_s, _, _ in layer.waits[:1]]
+        return min((at_s for at_s in times if at_s > last_s), default=math.inf)
+
+    def decision(self, slot: int, now: float | None = None) -> Decision:
+        """What was decided about the job in ``slot``, and why, in words; ``now`` None is the time of the last cycle."""
         state, table = self.state, self.state.table
+        now = self._last_s if now is None else now
         job = table.jobs[slot]
         if job is None:
             raise ValueError(f"slot {slot} holds no job")
@@ -98,7 +237,7 @@ class Scheduler:
         if shares is not None:
             pool = state.cluster.spec.pools[table.pools[slot]].name
             return Decision(job.job_id, "started", table.starts_s[slot], table.reasons[slot], Placement(pool, shares))
-        plans = next((plans for plans in state.reservations.values() if plans[0].slot == slot), ())
+        plans = tuple(plan for plans in state.reservations.values() for plan in plans if plan.slot == slot)
         if plans:
             return self._reserved(job, plans, now)
         return Decision(job.job_id, "waiting", now, self._why_waiting(slot, job))
@@ -106,7 +245,10 @@ class Scheduler:
     def _reserved(self, job: Job, plans: tuple[Reservation, ...], now: float) -> Decision:
         cluster, first = self.state.cluster, plans[0]
         pool = cluster.spec.pools[first.pool]
-        words = [why_not(pool, cluster.pools[first.pool], job.gpus)]
+        if self.state.layer is not None:
+            words = [why_waiting(self.state, self.transaction, first.slot, self._last_s)]
+        else:
+            words = [why_not(pool, cluster.pools[first.pool], self.state.table.demands[first.slot])]
         words += [f"start {'guaranteed' if p.guaranteed else 'expected'} by {p.start_s:.0f} s" for p in plans]
         starts = {plan.guaranteed: plan.start_s for plan in plans}
         where = Placement(pool.name, first.shares)
@@ -114,24 +256,57 @@ class Scheduler:
 
     def _why_waiting(self, slot: int, job: Job) -> str:
         state = self.state
-        cluster, lane = state.cluster, state.table.lanes[slot]
+        if state.layer is not None:
+            return why_waiting(state, self.transaction, slot, self._last_s)
+        cluster, lane, demand = state.cluster, state.table.lanes[slot], state.table.demands[slot]
         reasons = []
         for pool in lane.pools if lane is not None else ():
-            if state.place(cluster.pools[pool], job.gpus) is None:
-                reasons.append(why_not(cluster.spec.pools[pool], cluster.pools[pool], job.gpus))
+            if state.place(cluster.pools[pool], demand) is None:
+                reasons.append(why_not(cluster.spec.pools[pool], cluster.pools[pool], demand))
         head = state.table.jobs[state.blocked[0]] if state.blocked and state.blocked[0] != slot else None
         if head is not None and lane is not None and len(reasons) < len(lane.pools):
             behind = "would delay the reserved start of" if state.reservations else "stands behind"
             reasons.append(f"{behind} job {head.job_id}")
         return "; ".join(reasons) or "no cycle has run since it was submitted"
 
-    def _lane_for(self, job: Job) -> Lane:
-        cluster = self.state.cluster
-        pools = cluster.pools_for(job.gpus, job.gpu_type)
+    def _lane_for(self, job: Job) -> tuple[Lane, Demand]:
+        cluster, demand = self.state.cluster, Demand.plain(job.gpus)
+        pools = cluster.pools_for(demand, job.gpu_type)
         if not pools:
             if job.gpu_type is not None and job.gpu_type not in cluster.by_name:
                 raise Unschedulable(f"job {job.job_id} asks for GPUs of type {job.gpu_type}, which no pool has")
             largest = max(p.gpus for p in cluster.spec.pools if job.gpu_type in (None, p.name))
             raise Unschedulable(f"job {job.job_id} asks for {job.gpus} GPUs, the largest pool has {largest}")
-        lane = self._lanes[job.gpus, job.gpu_type] = self.state.queue.lane(pools)
-        return lane
+        found = self._lanes[job.gpus, job.gpu_type] = self.state.queue.lane(pools), demand
+        return found
+
+    def _queue_lane_for(self, layer: QueueLayer, job: Job, key: tuple[object, ...]) -> tuple[QueueLane, Demand]:
+        cluster, demand, tree = self.state.cluster, job.demand or Demand.plain(job.gpus), layer.tree
+        tenant = tree.numbers.get(job.tenant or "")
+        if tenant is None:
+            raise Unschedulable(f"job {job.job_id} belongs to tenant {job.tenant}, which is not known")
+        types = job.gpu_types or (job.gpu_type,)
+        found = [p for of_type in types for p in cluster.pools_for(demand, of_type, _memory_hint(job))]
+        if not found:
+            raise Unschedulable(f"job {job.job_id} {self._why_never(demand, types)}")
+        empty = TenantUse(tree)
+        asked = {pool: asked_milli(demand, cluster.spec.pools[pool]) for pool in found}
+        allowed = [pool for pool in found if layer.use is None or empty.bound(tenant, pool, asked[pool]) < 0]
+        if not allowed:
+            raise Unschedulable(
+                f"job {job.job_id}: {empty.why_not(tenant, found[0], asked[found[0]])}, it can never start"
+            )
+        lane = layer.queue.lane(tenant, *class_of(self.state.policy, job), tuple(dict.fromkeys(allowed)))
+        self._queue_lanes[key] = lane, demand
+        return lane, demand
+
+    def _why_never(self, demand: Demand, types: tuple[str | None, ...]) -> str:
+        cluster = self.state.cluster
+        wanted = [i for i, pool in enumerate(cluster.spec.pools) if None in types or pool.name in types]
+        if not wanted:
+            return f"asks for GPUs of type {' or '.join(map(str, types))}, which no pool has"
+        return "; ".join(dict.fromkeys(cluster.why_never(demand, pool) for pool in wanted))
+
+
+def _memory_hint(job: Job) -> float | None:
+    return job.hints.gpu_memory_mib if job.hints is not None else None

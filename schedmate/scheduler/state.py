@@ -8,25 +8,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster import Cluster
+from schedmate.scheduler.cluster_types import Shares
+from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.pending import Entry, Lane, PendingQueue
-from schedmate.scheduler.placement import PlacementRule, pack
+from schedmate.scheduler.placement import PlacementRule, place
 from schedmate.scheduler.policies import Assumed, Policy
-from schedmate.scheduler.types import Job, Reservation, Shares
+from schedmate.scheduler.queue_layer import QueueLayer
+from schedmate.scheduler.types import Job, Reservation
 
 _NOTHING_ASSUMED = Assumed(0.0, 0.0, 0.0)
+_NOTHING_ASKED = Demand.plain(1)
 
 
 class JobTable:
-    """Jobs by slot. A slot waits while ``live`` holds its queue entry and runs while ``shares`` is not None."""
+    """Jobs by slot. A slot waits while ``live`` holds its queue entry and runs while ``shares`` is not None.
+
+    ``done_s`` is the work saved in earlier runs and ``evictions`` their number. The full queue layer has
+    ``queue_lanes`` in place of ``lanes``.
+    """
 
     __slots__ = (
-        "assumed", "entries", "free", "gpus", "jobs", "lanes", "live", "pools", "reasons", "shares", "starts_s",
+        "assumed", "demands", "done_s", "entries", "evictions", "free", "gpus", "jobs", "lanes", "live", "pools",
+        "queue_lanes", "reasons", "shares", "starts_s",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.jobs: list[Job | None] = []
+        self.demands: list[Demand] = []
         self.gpus: list[int] = []
         self.lanes: list[Lane | None] = []
         self.entries: list[Entry] = []
@@ -36,6 +47,9 @@ class JobTable:
         self.pools: list[int] = []
         self.shares: list[Shares | None] = []
         self.reasons: list[str] = []
+        self.queue_lanes: list[QueueLane | None] = []
+        self.done_s: list[float] = []
+        self.evictions: list[int] = []
         self.free: list[int] = []
 
     def slot(self) -> int:
@@ -44,6 +58,7 @@ class JobTable:
             return self.free.pop()
         slot = len(self.jobs)
         self.jobs.append(None)
+        self.demands.append(_NOTHING_ASKED)
         self.gpus.append(0)
         self.lanes.append(None)
         self.entries.append((0.0, 0, slot))
@@ -53,7 +68,16 @@ class JobTable:
         self.pools.append(-1)
         self.shares.append(None)
         self.reasons.append("")
+        self.queue_lanes.append(None)
+        self.done_s.append(0.0)
+        self.evictions.append(0)
         return slot
+
+    def work_s(self, slot: int, now: float) -> float:
+        """What the running job in ``slot`` has worked in this run, without the time that starting again took."""
+        job = self.jobs[slot]
+        starting_s = job.restart_s if job is not None and self.evictions[slot] else 0.0
+        return max(0.0, now - self.starts_s[slot] - starting_s)
 
     def running(self) -> list[int]:
         """Slots of the running jobs."""
@@ -69,7 +93,8 @@ class State:
     ``reservations`` (by pool number; all of them bind) were made; ``stale`` says that a job ended or overran
     against what they assume. ``fresh`` are the slots submitted since the last cycle; ``gained`` says that something
     happened since then that may let an older waiting job start. The lists and dictionaries are replaced, never changed
-    in place, so that a transaction can put them back.
+    in place, so that a transaction can put them back. ``layer`` is there for policies with the full queue layer, which
+    keeps the queue and the ends in it.
     """
 
     policy: Policy
@@ -78,19 +103,26 @@ class State:
     queue: PendingQueue
     ends: ExpectedEnds | None
     limits: ExpectedEnds | None
-    place: PlacementRule = pack
+    place: PlacementRule = place
     reservations: dict[int, tuple[Reservation, ...]] = field(default_factory=dict)
     reserved_for: list[int] = field(default_factory=list)
     blocked: list[int] = field(default_factory=list)
     fresh: list[int] = field(default_factory=list)
     stale: bool = False
     gained: bool = False
+    layer: QueueLayer | None = None
 
     def enqueue(self, slot: int, entry: Entry) -> None:
         """Let the job in ``slot`` wait, at the place that ``entry`` gives it."""
         table = self.table
+        if self.layer is not None:
+            table.entries[slot] = table.live[slot] = entry
+            queue_lane = table.queue_lanes[slot]
+            if queue_lane is not None and slot not in self.layer.queue.reserved:
+                self.layer.queue.add(queue_lane, entry, table.demands[slot], table.assumed[slot])
+            return
         lane = table.lanes[slot]
         if lane is None:
             raise ValueError(f"slot {slot} has no lane")
         table.entries[slot] = table.live[slot] = entry
-        self.queue.add(lane, entry, table.gpus[slot], table.assumed[slot].within_s)
+        self.queue.add(lane, entry, table.demands[slot], table.assumed[slot])

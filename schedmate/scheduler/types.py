@@ -3,73 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: GPUs taken on nodes of one pool: pairs of (node index inside the pool, GPUs).
-Shares = tuple[tuple[int, int], ...]
+from schedmate.scheduler.cluster_types import Shares, Spare
+from schedmate.scheduler.demand import Demand
 
-
-@dataclass(frozen=True, slots=True)
-class PoolSpec:
-    """``nodes`` equal nodes of one GPU type with ``gpus_per_node`` GPUs each; ``ValueError`` if either is < 1."""
-
-    name: str
-    nodes: int
-    gpus_per_node: int
-
-    def __post_init__(self) -> None:
-        if self.nodes < 1 or self.gpus_per_node < 1:
-            raise ValueError(f"pool {self.name!r} needs at least one node and one GPU per node")
-
-    @property
-    def gpus(self) -> int:
-        """GPUs of the whole pool."""
-        return self.nodes * self.gpus_per_node
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSpec:
-    """The pools, in the order in which they are tried for a job that accepts any."""
-
-    pools: tuple[PoolSpec, ...]
-
-    def __post_init__(self) -> None:
-        if not self.pools:
-            raise ValueError("a cluster needs at least one pool")
-        names = [pool.name for pool in self.pools]
-        if len(set(names)) != len(names):
-            raise ValueError("two pools have the same name")
-
-    @classmethod
-    def uniform(cls, nodes: int, gpus_per_node: int = 8, name: str = "gpu") -> ClusterSpec:
-        """One pool of equal nodes."""
-        return cls((PoolSpec(name, nodes, gpus_per_node),))
-
-    @property
-    def gpus(self) -> int:
-        """GPUs of the whole cluster."""
-        return sum(pool.gpus for pool in self.pools)
-
-    @property
-    def nodes(self) -> int:
-        """Nodes of the whole cluster."""
-        return sum(pool.nodes for pool in self.pools)
+#: Kinds of jobs.
+KINDS = ("training", "service", "interactive")
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
     """What was predicted about a job: untrusted input, never a promise.
 
-    ``expected_s`` is the median and ``high_s`` the 90 % quantile of the runtime until it ends for whatever reason.
-    ``source`` names who said so.
+    ``expected_s`` is the median of the runtime until it ends for whatever reason, and ``high_s`` the quantile at
+    ``confidence``; both None where nothing is known of it. ``gpu_memory_mib`` is what each GPU will be made to hold,
+    ``utilization`` (0..1) how busy it will be, ``failure_probability`` that of ending badly. ``source`` names who
+    said so.
     """
 
-    expected_s: float
-    high_s: float
+    expected_s: float | None = None
+    high_s: float | None = None
     source: str = ""
+    confidence: float = 0.9
+    gpu_memory_mib: float | None = None
+    utilization: float | None = None
+    failure_probability: float | None = None
 
     def __post_init__(self) -> None:
+        if (self.expected_s is None) != (self.high_s is None):
+            raise ValueError("a hint has both expected_s and high_s or neither")
+        if self.expected_s is None or self.high_s is None:
+            return
         if not (self.expected_s >= 0 and self.high_s >= self.expected_s and math.isfinite(self.high_s)):
             raise ValueError("a hint needs finite seconds with 0 <= expected_s <= high_s")
 
@@ -81,6 +46,16 @@ class Job:
     ``estimate_s`` is the stated runtime (the user's, or whatever the replay puts in its place); ``limit_s`` the hard
     limit at which the job is ended, None without one; ``gpu_type`` the name of the only acceptable pool, None for
     any. The true runtime is not here and nowhere else in this package.
+
+    Parameters
+    ----------
+    gpu_types : acceptable pools in order of preference, where there are several.
+    demand : what is asked for beyond packed GPUs; ``gpus`` is then its number of whole GPUs.
+    tenant : name of a node of the tenant tree; None for a job that belongs to nobody.
+    priority : class, higher first. kind : see `KINDS`; each replica of a service is submitted as a job of its own.
+    preemptible : may be evicted; it then starts anew with what it had saved, after ``restart_s`` of starting up.
+    checkpoint_s : it saves its state so often. grace_s : it does so as well, within this, when told to leave.
+    min_run_s : once started it is not evicted before.
     """
 
     job_id: str
@@ -90,10 +65,33 @@ class Job:
     limit_s: float | None = None
     gpu_type: str | None = None
     hints: Hints | None = None
+    tenant: str | None = None
+    priority: int = 0
+    kind: str = "training"
+    preemptible: bool = False
+    checkpoint_s: float | None = None
+    grace_s: float = 0.0
+    restart_s: float = 0.0
+    min_run_s: float = 0.0
+    gpu_types: tuple[str, ...] = ()
+    demand: Demand | None = None
 
     def __post_init__(self) -> None:
-        if self.gpus < 1:
+        if self.gpus < 1 and self.demand is None:
             raise ValueError(f"job {self.job_id!r} asks for {self.gpus} GPUs")
+        if self.demand is not None and self.gpus != self.demand.gpus:
+            raise ValueError(f"job {self.job_id!r} has {self.gpus} GPUs, its demand {self.demand.gpus}")
+        if self.kind not in KINDS:
+            raise ValueError(f"job {self.job_id!r} is of kind {self.kind!r}; there are {', '.join(KINDS)}")
+        if self.checkpoint_s is not None and not self.checkpoint_s > 0:
+            raise ValueError(f"job {self.job_id!r} saves its state every {self.checkpoint_s} s")
+        if not min(self.grace_s, self.restart_s, self.min_run_s) >= 0:
+            raise ValueError(f"job {self.job_id!r} has a negative grace, restart or minimum run time")
+
+    def saved_s(self, ran_s: float, told: bool) -> float:
+        """How much of a run of ``ran_s`` is not lost when the job has to leave then; ``told`` so its grace before."""
+        periodic_s = ran_s // self.checkpoint_s * self.checkpoint_s if self.checkpoint_s is not None else 0.0
+        return max(periodic_s, ran_s - self.grace_s) if told and self.grace_s else periodic_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,29 +104,33 @@ class Placement:
     @property
     def nodes(self) -> tuple[int, ...]:
         """The nodes used, in the order they were chosen."""
-        return tuple(node for node, _ in self.shares)
+        return tuple(dict.fromkeys(share[0] for share in self.shares))
 
     @property
     def gpus(self) -> int:
         """GPUs used over all nodes."""
-        return sum(gpus for _, gpus in self.shares)
+        return sum(share[1] for share in self.shares)
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """A start planned for the blocked job in ``slot``: when (the shadow time) and on which GPUs of pool ``pool``.
 
-    ``spare`` gives, for each reserved node, the GPUs that the plan leaves unused there at the shadow time.
+    ``spare`` gives, for each reserved node, what the plan leaves unused there at the shadow time.
     ``guaranteed``: the plan rests on hard limits alone, and only jobs whose hard limit keeps it may pass. Otherwise the
-    start is *expected* and moves when a job outlives what was assumed of it.
+    start is *expected* and moves when a job outlives what was assumed of it. ``locked``: of nobody else's end is
+    anything known for sure, and the job has waited too long: its nodes fill with nothing that could stay.
+    Until ``end_s`` the GPUs are the job's in the plan.
     """
 
     slot: int
     pool: int
     start_s: float
     shares: Shares
-    spare: Mapping[int, int]
+    spare: Spare
     guaranteed: bool
+    end_s: float = math.inf
+    locked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ For charts: `Result.gar`, `Result.gfr` and `Result.queue_length` are step functi
 are arrays with one value a job.
 """
 
-from schedmate.simulator.estimates import Estimates, Perfect, Predicted, Predictor, Requested
+from schedmate.simulator.estimates import Estimates, Perfect, Predicted, Predictor, Preemptible, Requested, Restarts
 from schedmate.simulator.metrics import Distribution, Steps
 from schedmate.simulator.result import Result
 from schedmate.simulator.simulation import policy_named, simulate
@@ -28,7 +28,9 @@ __all__ = [
     "Perfect",
     "Predicted",
     "Predictor",
+    "Preemptible",
     "Requested",
+    "Restarts",
     "Result",
     "Steps",
     "policy_named",

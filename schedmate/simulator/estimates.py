@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from analyzers.types import JobRecord
@@ -100,3 +101,38 @@ class Predicted:
     def ended(self, record: JobRecord) -> None:
         """Hand the ended job to the predictor."""
         self._predictor.observe(record)
+
+
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """What being evicted costs: state is saved every ``checkpoint_s`` and within ``grace_s`` of being told to leave,
+    and starting again takes ``restart_s`` before any work is done. Saved state costs nothing to write."""
+
+    checkpoint_s: float | None = 600.0
+    grace_s: float = 0.0
+    restart_s: float = 120.0
+
+
+class Preemptible:
+    """Other estimates, of jobs that may all be evicted."""
+
+    def __init__(self, estimates: Estimates, restarts: Restarts | None = None) -> None:
+        self._estimates = estimates
+        self._restarts = restarts or Restarts()
+        self.name = estimates.name
+        self.learns = estimates.learns
+
+    def job(self, record: JobRecord) -> Job:
+        """The job as the other estimates have it, and preemptible."""
+        costs = self._restarts
+        return replace(
+            self._estimates.job(record),
+            preemptible=True,
+            checkpoint_s=costs.checkpoint_s,
+            grace_s=costs.grace_s,
+            restart_s=costs.restart_s,
+        )
+
+    def ended(self, record: JobRecord) -> None:
+        """Hand the ended job on."""
+        self._estimates.ended(record)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import islice
 from time import perf_counter
 
@@ -71,12 +71,13 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
     submit, end, cycle = scheduler.submit, scheduler.end, scheduler.cycle
     cluster, table = scheduler.state.cluster, scheduler.state.table
     all_shares, starts_s, pools, fragmented_nodes = table.shares, table.starts_s, table.pools, cluster.fragmented_nodes
-    plans = scheduler.state.ends is not None
+    plans, layer = scheduler.state.ends is not None, scheduler.state.layer
     learned = estimates.ended if estimates.learns else None
     note_job, note_moment, places, ids = log.jobs.extend, log.moments.extend, log.places, log.ids
     present: list[JobRecord] = []  # by slot
     numbers: list[int] = []  # by slot
     ends: list[tuple[float, int]] = []
+    runs = _Runs(scheduler, log, ends) if layer is not None else None
     waiting = 0
     chunk = arrivals.next_chunk()
     at, size = 0, len(chunk)
@@ -85,7 +86,7 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
         now = next_submit
         if ends and ends[0][0] < now:
             now = ends[0][0]
-        if plans and scheduler.state.reservations:
+        if layer is not None or (plans and scheduler.state.reservations):
             now = min(now, scheduler.wake_s)
         if now == math.inf:
             return
@@ -93,7 +94,8 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
             slot = heappop(ends)[1]
             record, shares = present[slot], all_shares[slot] or ()
             number, pool = numbers[slot], pools[slot]
-            note_job((number, record.submit_s, starts_s[slot], now, record.gpus, len(shares), pool))
+            start_s = starts_s[slot] if runs is None else runs.first_start_s(slot)
+            note_job((number, record.submit_s, start_s, now, record.gpus, len(shares), pool))
             if places is not None:
                 places[number] = (pool, shares)
             end(slot, now)
@@ -118,10 +120,53 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
                 chunk = arrivals.next_chunk()
                 at, size = 0, len(chunk)
             next_submit = chunk[at][0].submit_s if size else math.inf
-        for slot in cycle(now):
-            heappush(ends, (now + (present[slot].duration_s or 0.0), slot))
-            waiting -= 1
+        started = cycle(now)
+        if runs is None:
+            for slot in started:
+                heappush(ends, (now + (present[slot].duration_s or 0.0), slot))
+        else:
+            waiting += runs.evict(now)
+            for slot in started:
+                runs.begin(slot, present[slot], now)
+        waiting -= len(started)
         note_moment((now, cluster.allocated_gpus, fragmented_nodes(), waiting))
+
+
+class _Runs:
+    """Runs of jobs that can be evicted: when they began, what of their work is saved, and what is lost."""
+
+    def __init__(self, scheduler: Scheduler, log: RunLog, ends: list[tuple[float, int]]) -> None:
+        self._scheduler, self._table, self._log, self._ends = scheduler, scheduler.state.table, log, ends
+        self._first_s: dict[int, float] = {}
+        self._began_s: dict[int, float] = {}
+        self._done_s: dict[int, float] = {}
+
+    def begin(self, slot: int, record: JobRecord, now: float) -> None:
+        """A job starts, or starts again with what it has saved."""
+        table, job = self._table, self._table.jobs[slot]
+        done_s, left_s = table.done_s[slot], record.duration_s or 0.0
+        if table.evictions[slot] and job is not None:
+            left_s = job.restart_s + max(0.0, left_s - done_s)
+        self._first_s.setdefault(slot, now)
+        self._began_s[slot], self._done_s[slot] = now, done_s
+        heappush(self._ends, (now + left_s, slot))
+
+    def first_start_s(self, slot: int) -> float:
+        """When the job that ends now was first started."""
+        return self._first_s.pop(slot)
+
+    def evict(self, now: float) -> int:
+        """Take note of the evictions of the last cycle; how many there were."""
+        evicted, table = self._scheduler.evicted, self._table
+        if evicted:
+            gone = set(evicted)
+            self._ends[:] = [each for each in self._ends if each[1] not in gone]
+            heapify(self._ends)
+            for slot in evicted:
+                lost_s = now - self._began_s[slot] - (table.done_s[slot] - self._done_s[slot])
+                self._log.evictions += 1
+                self._log.lost_gpu_s += lost_s * table.gpus[slot]
+        return len(evicted)
 
 
 def _chunks(records: Iterable[JobRecord], estimates: Estimates, log: RunLog) -> Iterator[list[Arrival]]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedmate.scheduler import ClusterSpec, Placement
-from schedmate.scheduler.types import Shares
+from schedmate.scheduler.cluster_types import Shares
 from schedmate.simulator.metrics import (
     Distribution,
     Steps,
@@ -30,9 +30,11 @@ class Result:
 
     Arrays are one value a job, in the order of submission: ``job_ids``, ``submit_s``, ``start_s``, ``end_s``, ``gpus``,
     ``nodes`` (how many), ``pool`` (number in ``cluster.pools``). ``times_s``, ``allocated_gpus``,
-    ``fragmented_nodes`` and ``waiting_jobs`` are one value a moment, true until the next. ``skipped`` counts records
-    left out by reason, a few of them in words in ``examples``. ``replay_s`` is the time of the replay loop, ``events``
-    the arrivals and ends in it; ``peak_memory_mib`` the high-water mark of the process when the replay was over.
+    ``fragmented_nodes`` and ``waiting_jobs`` are one value a moment, true until the next. ``evictions`` counts running
+    jobs that had to leave (their start is the first), ``lost_gpu_s`` the GPU time of their runs that was not saved,
+    ``skipped`` records left out by reason, a few of them in words in ``examples``. ``replay_s`` is the time of the
+    replay loop, ``events`` the arrivals and ends in it; ``peak_memory_mib`` the high-water mark of the process when
+    the replay was over.
     """
 
     policy: str
@@ -52,6 +54,8 @@ class Result:
     replay_s: float
     events: int
     peak_memory_mib: float
+    evictions: int = 0
+    lost_gpu_s: float = 0.0
     skipped: Mapping[str, int] = field(default_factory=dict)
     examples: tuple[str, ...] = ()
     _places: Mapping[int, tuple[int, Shares]] | None = None
@@ -125,6 +129,8 @@ class Result:
             },
             "jtted": asdict(Distribution.of(jtted(self.nodes, least))),
             "makespan_s": self.makespan_s,
+            "evictions": self.evictions,
+            "lost_gpu_s": self.lost_gpu_s,
             "events": self.events,
             "replay_s": self.replay_s,
             "events_per_s": self.events_per_s,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from schedmate.scheduler.types import Shares
+from schedmate.scheduler.cluster_types import Shares
 
 Floats = NDArray[np.float64]
 _JOB_FIELDS = 7
@@ -21,7 +21,8 @@ class RunLog:
     ``moments`` four a moment (time, allocated GPUs, fragmented nodes, waiting jobs), each true until the next one.
 
     ``ids`` are the job ids in the order of submission; ``places`` maps that number to (pool number, shares) where
-    placements are kept; ``skipped`` counts records left out by reason.
+    placements are kept; ``skipped`` counts records left out by reason. ``lost_gpu_s``: GPU time of evicted runs whose
+    work was not saved.
     """
 
     jobs: array[float] = field(default_factory=lambda: array("d"))
@@ -31,6 +32,8 @@ class RunLog:
     skipped: dict[str, int] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
     replay_s: float = 0.0
+    evictions: int = 0
+    lost_gpu_s: float = 0.0
 
     def skip(self, reason: str, example: str) -> None:
         """Count a record that was left out, keeping the first five in words."""

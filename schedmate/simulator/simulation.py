@@ -71,6 +71,8 @@ def simulate(
         replay_s=log.replay_s,
         events=2 * len(log.ids),
         peak_memory_mib=_peak_memory_mib(),
+        evictions=log.evictions,
+        lost_gpu_s=log.lost_gpu_s,
         skipped=log.skipped,
         examples=tuple(log.examples),
         _places=log.places,

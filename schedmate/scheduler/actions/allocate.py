@@ -12,7 +12,7 @@ HEAD = "first in the queue and it fits"
 def allocate(state: State, tx: Transaction, now: float) -> None:
     """Leaves the heads that did not fit in ``state.blocked``, in order."""
     lanes, pools, place = state.queue.lanes, state.cluster.pools, state.place
-    gpus_of = state.table.gpus
+    demands = state.table.demands
     blocked: list[int] = []
     barred = 0
     while True:
@@ -26,11 +26,11 @@ def allocate(state: State, tx: Transaction, now: float) -> None:
         if head is None or lane is None:
             break
         slot = head[2]
-        gpus = gpus_of[slot]
+        demand = demands[slot]
         for pool in lane.pools:
             if barred >> pool & 1:
                 continue
-            shares = place(pools[pool], gpus)
+            shares = place(pools[pool], demand)
             if shares is not None:
                 tx.start(slot, pool, shares, now, HEAD)
                 break

@@ -9,17 +9,17 @@ of one size share the verdict "does it fit".
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import islice
 
-from schedmate.scheduler.free_index import RestrictedView
+from schedmate.scheduler.cluster_types import Shares
+from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.pending import Entry, SizeClass
+from schedmate.scheduler.placement import View
 from schedmate.scheduler.policies import Assumed
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction
-from schedmate.scheduler.types import Reservation, Shares
+from schedmate.scheduler.types import Reservation
 
 IN_TIME = "backfilled: it ends before the reserved start"
 BESIDE = "backfilled: it takes nothing that the reservation needs"
@@ -57,44 +57,36 @@ def _start(state: State, tx: Transaction, now: float, found: Found | None) -> bo
     reason = BESIDE if beside else IN_TIME if reservations else NOTHING_RESERVED
     tx.start(entry[2], pool, shares, now, reason)
     if beside:
-        kept = tuple(_less(r, shares) if beside >> i & 1 else r for i, r in enumerate(reservations))
+        less = state.cluster.pools[pool].less
+        kept = tuple(
+            replace(r, spare=less(r.spare, shares)) if beside >> i & 1 else r for i, r in enumerate(reservations)
+        )
         state.reservations = {**state.reservations, pool: kept}
     return True
 
 
-def _less(reservation: Reservation, shares: Shares) -> Reservation:
-    """The reservation with what a job beside it takes on reserved nodes no longer to spare."""
-    used = {node: gpus for node, gpus in shares if node in reservation.spare}
-    if not used:
-        return reservation
-    return replace(reservation, spare={n: spare - used.get(n, 0) for n, spare in reservation.spare.items()})
-
-
 class _Verdicts:
-    """Placements of one size on one pool, for each set of reservations (bits) beside which the job would run on."""
+    """Placements of one demand on one pool, for each set of reservations (bits) beside which the job would run on."""
 
-    __slots__ = ("_by_set", "_gpus", "_pool", "_state", "_views")
+    __slots__ = ("_by_set", "_demand", "_pool", "_state", "_views")
 
     def __init__(
-        self, state: State, pool: int, gpus: int, unreserved: Shares, views: dict[tuple[int, int], RestrictedView]
+        self, state: State, pool: int, demand: Demand, unreserved: Shares, views: dict[tuple[int, int], View]
     ) -> None:
-        self._state, self._pool, self._gpus, self._views = state, pool, gpus, views
+        self._state, self._pool, self._demand, self._views = state, pool, demand, views
         self._by_set: dict[int, Shares | None] = {0: unreserved}
 
     def __call__(self, late: int) -> Shares | None:
         if late not in self._by_set:
-            self._by_set[late] = self._state.place(self._view(late), self._gpus)
+            self._by_set[late] = self._state.place(self._view(late), self._demand)
         return self._by_set[late]
 
-    def _view(self, late: int) -> RestrictedView:
+    def _view(self, late: int) -> View:
         key = (self._pool, late)
         if key not in self._views:
-            caps: dict[int, int] = {}
-            for i, reservation in enumerate(self._state.reservations[self._pool]):
-                if late >> i & 1:
-                    for node, spare in reservation.spare.items():
-                        caps[node] = min(caps.get(node, spare), spare)
-            self._views[key] = RestrictedView(self._state.cluster.pools[self._pool], caps)
+            plans = enumerate(self._state.reservations[self._pool])
+            spares = [reservation.spare for i, reservation in plans if late >> i & 1]
+            self._views[key] = self._state.cluster.pools[self._pool].restricted(spares)
         return self._views[key]
 
 
@@ -111,17 +103,17 @@ def _late(reservations: tuple[Reservation, ...], assumed: Assumed, now: float) -
 def _first(state: State, now: float) -> Found | None:
     """The first job in the queue's order that may start now."""
     best: Found | None = None
-    views: dict[tuple[int, int], RestrictedView] = {}
+    views: dict[tuple[int, int], View] = {}
     pools, place = state.cluster.pools, state.place
     for lane in state.queue.lanes:
-        for gpus, sized in (lane.by_size or {}).items():
+        for demand, sized in (lane.by_size or {}).items():
             first = sized.first()
             if first is None or (best is not None and best[0] < first):
                 continue
             for pool in lane.pools:
-                shares = place(pools[pool], gpus)
+                shares = place(pools[pool], demand)
                 if shares is not None:
-                    verdict = _Verdicts(state, pool, gpus, shares, views)
+                    verdict = _Verdicts(state, pool, demand, shares, views)
                     found = _in_class(state, now, sized, first, pool, verdict)
                     if found is not None and (best is None or found[0] < best[0]):
                         best = found
@@ -134,26 +126,22 @@ def _in_class(state: State, now: float, sized: SizeClass, first: Entry, pool: in
     reservations = state.reservations.get(pool, ())
     if found is not None or not reservations or now + sized.shortest_s > max(r.start_s for r in reservations):
         return found
-    waiting, assumed = sized.alive(), state.table.assumed
-    if len(reservations) > 1:
-        found = _among(state, now, waiting, pool, verdict)
-    else:
-        # The first of the class is late and has no place beside: only one that ends in time can start.
-        shadow_s, field = reservations[0].start_s, _BOUND[reservations[0].guaranteed]
-        in_time = (entry for entry in waiting if now + assumed[entry[2]][field] <= shadow_s)
-        found = _among(state, now, islice(in_time, 1), pool, verdict)
-    if found is None:
-        sized.shortest_s = min((assumed[entry[2]].within_s for entry in waiting), default=math.inf)
-    return found
+    starts_s = [(_BOUND[r.guaranteed], r.start_s) for r in reservations]
+    picked = sized.first_admitted(state.table.assumed, starts_s, now, lambda late: verdict(late) is not None)
+    if picked is None:
+        return None
+    entry, late = picked
+    shares = verdict(late)
+    return None if shares is None else (entry, pool, shares, late)
 
 
 def _one(state: State, now: float, entry: Entry) -> Found | None:
     """Whether this one job may start now."""
-    lane, gpus = state.table.lanes[entry[2]], state.table.gpus[entry[2]]
+    lane, demand = state.table.lanes[entry[2]], state.table.demands[entry[2]]
     for pool in lane.pools if lane is not None else ():
-        shares = state.place(state.cluster.pools[pool], gpus)
+        shares = state.place(state.cluster.pools[pool], demand)
         if shares is not None:
-            found = _among(state, now, (entry,), pool, _Verdicts(state, pool, gpus, shares, {}))
+            found = _among(state, now, (entry,), pool, _Verdicts(state, pool, demand, shares, {}))
             if found is not None:
                 return found
     return None

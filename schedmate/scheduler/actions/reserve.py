@@ -54,15 +54,14 @@ def earliest_start(
     """The first time from ``now`` at which the gang in ``slot`` has a placement on ``pool``, every running job ending
     as ``ends`` says and nothing else starting. None if that takes a job of which no end is known."""
     table = state.table
-    gpus = table.gpus[slot]
+    demand = table.demands[slot]
     ahead = state.cluster.pools[pool].copy()
     order = ends.order
     at_s, i = now, 0
     while True:
-        shares = state.place(ahead, gpus) if ahead.free_gpus >= gpus else None
+        shares = state.place(ahead, demand) if ahead.free_gpus >= demand.gpus else None
         if shares is not None:
-            spare = {node: ahead.free[node] - taken for node, taken in shares}
-            return Reservation(slot, pool, at_s, shares, spare, guaranteed)
+            return Reservation(slot, pool, at_s, shares, ahead.spare_beside(shares), guaranteed)
         if i == len(order) or order[i][0] == math.inf:
             return None
         end_s = order[i][0]

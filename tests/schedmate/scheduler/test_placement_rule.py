@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedmate.scheduler.cluster_types import PoolSpec
+from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.free_index import FreeIndex
 from schedmate.scheduler.placement import pack, why_not
-from schedmate.scheduler.types import PoolSpec
 
 
 def index_with(free: list[int], capacity: int) -> FreeIndex:
@@ -51,14 +52,14 @@ def plain_pack(free: list[int], capacity: int, gpus: int) -> tuple[tuple[int, in
     ],
 )
 def test_worked_examples(free: list[int], gpus: int, expected: tuple[tuple[int, int], ...] | None) -> None:
-    assert pack(index_with(free, 8), gpus) == expected
+    assert pack(index_with(free, 8), Demand.plain(gpus)) == expected
 
 
 @given(st.data(), st.integers(1, 6), st.integers(1, 8))
 def test_same_as_the_rule_written_plainly(data: st.DataObject, nodes: int, capacity: int) -> None:
     free = data.draw(st.lists(st.integers(0, capacity), min_size=nodes, max_size=nodes))
     gpus = data.draw(st.integers(1, nodes * capacity))
-    shares = pack(index_with(free, capacity), gpus)
+    shares = pack(index_with(free, capacity), Demand.plain(gpus))
     assert shares == plain_pack(free, capacity, gpus)
     if shares is not None:
         assert sum(taken for _, taken in shares) == gpus
@@ -78,6 +79,6 @@ def test_same_as_the_rule_written_plainly(data: st.DataObject, nodes: int, capac
 def test_the_reason_names_what_is_missing(free: list[int], gpus: int, words: str | None) -> None:
     index = index_with(free, 8)
     if words is None:
-        assert pack(index, gpus) is not None
+        assert pack(index, Demand.plain(gpus)) is not None
     else:
-        assert why_not(PoolSpec("p", len(free), 8), index, gpus).startswith(words)
+        assert why_not(PoolSpec("p", len(free), 8), index, Demand.plain(gpus)).startswith(words)

@@ -54,7 +54,30 @@ def snapshot(scheduler: Scheduler) -> Any:
             ],
             (state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained),
             sorted(table.free),
+            None if state.layer is None else layer_snapshot(scheduler),
         )
+    )
+
+
+def layer_snapshot(scheduler: Scheduler) -> Any:
+    layer, table = scheduler.state.layer, scheduler.state.table
+    assert layer is not None
+    slots = [s for s in range(len(table.jobs)) if table.jobs[s] is not None]
+    return (
+        layer.queue.slots(),
+        layer.queue.reserved,
+        [[sorted(ends.order), ends.ends_s] for ends in (*layer.ends, *(layer.limits or ()), layer.leaving)],
+        [
+            (group.demand.gpus, each.lane.number, list(each.alive()))
+            for group in layer.queue.groups_in_order
+            for each in group.classes
+            if each.first()
+        ],
+        [lane and lane.number for s in slots for lane in [table.queue_lanes[s]]],
+        [(table.done_s[s], table.evictions[s], table.assumed[s]) for s in slots],
+        layer.use and layer.use.used,
+        layer.fair and (layer.fair.held, layer.fair._use),
+        layer.saved(),
     )
 
 
@@ -103,8 +126,11 @@ def _discard_a_cycle(scheduler: Scheduler, now: float) -> None:
     transaction.begin()
     for action in scheduler._actions:
         action(scheduler.state, transaction, now)
-    for slot in scheduler.state.table.running()[::2]:
-        transaction.stop(slot, now)
+    for i, slot in enumerate(scheduler.state.table.running()):
+        if i % 3 == 1:
+            transaction.evict(slot, now, 1.0)
+        elif i % 3:
+            transaction.stop(slot, now)
     transaction.discard()
     assert snapshot(scheduler) == before
 

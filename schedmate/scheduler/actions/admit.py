@@ -1,0 +1,210 @@
+"""Start what is first: jobs with a reservation, then the heads of the queues in order; blocked ones get a reservation.
+
+A pool is closed to more reservations, and to further heads, when as many of its blocked jobs as the policy says are of
+the same class or a higher one. What stands behind them is for `fill`.
+"""
+
+from __future__ import annotations
+
+import math
+from heapq import heapify, heappop, heapreplace
+
+from schedmate.scheduler.actions.plan import plan as renew_plans
+from schedmate.scheduler.actions.plan import reserve
+from schedmate.scheduler.classes import QueueLane
+from schedmate.scheduler.cluster_types import Shares
+from schedmate.scheduler.free_index import FreeIndex
+from schedmate.scheduler.state import State
+from schedmate.scheduler.tenants import Queueing
+from schedmate.scheduler.transaction import Transaction, asked_milli
+from schedmate.scheduler.trial import HEAD, Found, Place, Trial
+
+RESERVED = "has a reservation, and fits now"
+PLANNED = "its reserved start has come"
+
+
+def admit(state: State, tx: Transaction, now: float) -> None:
+    """Leaves in ``state.blocked`` the slots that could not start, those with a reservation first."""
+    layer = state.layer
+    if layer is None:
+        return
+    trial = Trial(state, tx, now)
+    for slot in sorted(layer.reserved, key=lambda slot: _rank(state, slot)):
+        found = None if state.policy.starts_by_plan else trial.find(slot)
+        if found is not None:
+            trial.start(slot, found, RESERVED)
+            continue
+        found = _planned(state, trial, slot, now)
+        if found is not None:
+            _start_as_planned(trial, slot, found)
+    _Heads(state, tx, trial, now).start_all()
+
+
+def settle(state: State, tx: Transaction, now: float) -> None:
+    """Comes last: brings the plans in step with what was started, and starts what they promise for now."""
+    renew_plans(state, tx, now)
+    layer, waits = state.layer, state.policy.guarantees or state.policy.starts_by_plan
+    while layer is not None and waits and any(p.start_s <= now for plans in state.reservations.values() for p in plans):
+        trial = Trial(state, tx, now)
+        for slot in layer.reserved:
+            found = _planned(state, trial, slot, now)
+            if found is not None:
+                _start_as_planned(trial, slot, found)
+                break
+        else:
+            return
+        renew_plans(state, tx, now)
+
+
+def _planned(state: State, trial: Trial, slot: int, now: float) -> Found | None:
+    """A start as planned, when the time has come: by the guaranteed plan where there are such."""
+    guaranteed = state.policy.guarantees
+    for plans in state.reservations.values():
+        for plan in plans:
+            if (
+                plan.slot == slot
+                and plan.start_s <= now
+                and plan.guaranteed == guaranteed
+                and trial.has_quota(slot, plan.pool)
+                and _is_free(state, plan.pool, plan.shares)
+            ):
+                return Found(plan.pool, plan.shares, 0, math.inf)
+    return None
+
+
+def _start_as_planned(trial: Trial, slot: int, found: Found) -> None:
+    trial.start(slot, found, PLANNED)
+    if not trial.state.policy.starts_by_plan:  # what others are expected to do was not looked at
+        trial.layer.moved |= 1 << found.pool
+
+
+def _is_free(state: State, pool: int, shares: Shares) -> bool:
+    index = state.cluster.pools[pool]
+    if isinstance(index, FreeIndex):
+        return all(index.free[share[0]] >= share[1] for share in shares)
+    try:
+        index.copy().take(shares)
+    except ValueError:
+        return False
+    return True
+
+
+class _Heads:
+    """The heads of all lanes, in order."""
+
+    def __init__(self, state: State, tx: Transaction, trial: Trial, now: float) -> None:
+        self._state, self._tx, self._trial, self._now = state, tx, trial, now
+        self._layer = trial.layer
+        self._lanes = self._layer.queue.lanes
+        self._ranks: list[list[float]] = [[] for _ in state.cluster.pools]
+        self._barred: set[tuple[int, int]] = set()
+        self._blocked: list[int] = list(self._layer.reserved)
+        for pool, plans in state.reservations.items():
+            for slot in {plan.slot for plan in plans}:
+                self._count(slot, (pool,))
+
+    def start_all(self) -> None:
+        """Until every head is blocked, and everyone who is to have a reservation has one."""
+        self._layer.barred = frozenset(self._barred)
+        heap: list[tuple[Place, int, int]] = []
+        for lane in self._lanes:
+            head = self._head(lane) if self._open(lane) else None
+            if head is not None:
+                heap.append(head)
+        heapify(heap)
+        while heap:
+            lane = self._lanes[heap[0][1]]
+            head = self._head(lane) if self._open(lane) else None
+            if head is None:
+                heappop(heap)
+            elif head != heap[0]:
+                heapreplace(heap, head)
+            elif not self._try(head[2], lane):
+                heappop(heap)
+        self._layer.barred = frozenset(self._barred)
+        self._state.blocked = self._blocked
+
+    def _head(self, lane: QueueLane) -> tuple[Place, int, int] | None:
+        first = lane.order.first()
+        return None if first is None else (self._trial.place_of(lane, first), lane.number, first[2])
+
+    def _open(self, lane: QueueLane) -> tuple[int, ...]:
+        """The pools on which a blocked head of this lane would get a reservation."""
+        most = self._state.policy.reservations or 0
+        strict = self._layer.tree.queueing[lane.tenant] is Queueing.STRICT
+        return tuple(
+            pool
+            for pool in lane.pools
+            if (lane.tenant, pool) not in self._barred
+            and (strict or sum(rank <= lane.rank for rank in self._ranks[pool]) < most)
+        )
+
+    def _try(self, slot: int, lane: QueueLane) -> bool:
+        """Start the head of a lane or give it a reservation; False if the lane is to be left for this cycle."""
+        state, layer = self._state, self._layer
+        if not state.policy.starts_by_plan or not any(pool in state.reservations for pool in lane.pools):
+            found = self._trial.find(slot)
+            if found is not None:
+                self._trial.start(slot, found, "" if state.reservations.get(found.pool) else HEAD)
+                return True
+        queueing = layer.tree.queueing[lane.tenant]
+        pools = tuple(pool for pool in self._open(lane) if self._may_wait_for(slot, lane, pool))
+        strict = queueing is Queueing.STRICT
+        if strict:
+            self._bar(lane)
+        if not pools or (queueing is Queueing.BEST_EFFORT and lane.rank > -math.inf):
+            return False
+        self._blocked.append(slot)
+        if (strict or self._is_due(slot, lane)) and reserve(state, self._tx, slot, pools, self._now):
+            if self._start_as_planned(slot):
+                return True
+            self._count(
+                slot, tuple(pool for pool, plans in state.reservations.items() if any(p.slot == slot for p in plans))
+            )
+            return not strict
+        self._count(slot, pools)
+        return False
+
+    def _start_as_planned(self, slot: int) -> bool:
+        """Start a job whose plan begins now: it may have been kept by what others are expected, not bound, to do."""
+        found = _planned(self._state, self._trial, slot, self._now)
+        if found is None:
+            return False
+        self._blocked.remove(slot)
+        _start_as_planned(self._trial, slot, found)
+        return True
+
+    def _may_wait_for(self, slot: int, lane: QueueLane, pool: int) -> bool:
+        """Whether the job is held up by lack of room, or by others who have borrowed what it is guaranteed. Nothing
+        else of a strict queue may pass, so its head may also wait for its own tenant's jobs to end."""
+        use, tree = self._layer.use, self._layer.tree
+        milli = asked_milli(self._state.table.demands[slot], self._state.cluster.spec.pools[pool])
+        if use is None or use.bound(lane.tenant, pool, milli) < 0 or use.is_entitled(lane.tenant, pool, milli):
+            return True
+        return tree.queueing[lane.tenant] is Queueing.STRICT and tree.is_guaranteed(lane.tenant, pool, milli)
+
+    def _is_due(self, slot: int, lane: QueueLane) -> bool:
+        policy, job = self._state.policy, self._state.table.jobs[slot]
+        if lane.rank == -math.inf or job is None or policy.reserve_from is None:
+            return True
+        return policy.reserve_from(job, self._state.cluster.spec.gpus) <= self._now
+
+    def _bar(self, lane: QueueLane) -> None:
+        self._barred.update((lane.tenant, pool) for pool in lane.pools)
+        self._layer.barred = frozenset(self._barred)
+
+    def _count(self, slot: int, pools: tuple[int, ...]) -> None:
+        """The job is one of the blocked ones of the pools."""
+        lane = self._state.table.queue_lanes[slot]
+        if lane is None:
+            return
+        if self._layer.tree.queueing[lane.tenant] is Queueing.STRICT:
+            self._bar(lane)
+            return
+        for pool in pools:
+            self._ranks[pool].append(lane.rank)
+
+
+def _rank(state: State, slot: int) -> float:
+    lane = state.table.queue_lanes[slot]
+    return math.inf if lane is None else lane.rank

@@ -1,0 +1,270 @@
+"""Reservations of the full queue layer: when and where blocked jobs will start.
+
+A reserved job has up to two plans on one pool: a *guaranteed* one along the hard limits of what runs, where these
+suffice, and an *expected* one along what is assumed. A plan is kept while it can be; it moves up when something ends
+early, is made anew when an assumed end moves, and gives way to plans of a higher class.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import replace
+
+from schedmate.scheduler.actions.reserve import SHORTEST_EXTENSION_S
+from schedmate.scheduler.ahead import Ahead, Window, earliest, with_spare
+from schedmate.scheduler.cluster_types import Shares
+from schedmate.scheduler.expected_ends import ExpectedEnds
+from schedmate.scheduler.queue_layer import QueueLayer
+from schedmate.scheduler.state import State
+from schedmate.scheduler.tenants import TenantUse
+from schedmate.scheduler.transaction import Transaction, asked_milli, milli_of
+from schedmate.scheduler.types import Reservation
+
+#: In plans every job takes some time.
+SHORTEST_SPAN_S = 1e-3
+
+#: Where so many jobs run on a pool, hardly a second passes without an early end: plans follow them this often only.
+MANY_RUNNING = 1000
+FOLLOW_S = 30.0
+
+#: Plans by slot.
+Plans = dict[int, Reservation]
+
+
+def plan(state: State, tx: Transaction, now: float) -> None:
+    """Keep the reservations in step with what has happened."""
+    layer = state.layer
+    if layer is None:
+        return
+    for pool, plans in list(state.reservations.items()):
+        extend(state, tx, pool, now)
+        late = {each.guaranteed for each in plans if each.start_s < now}
+        if False in late:
+            layer.moved |= 1 << pool
+        if True in late or _is_overrun(state, layer, pool, now):
+            layer.broken |= 1 << pool
+        if (layer.moved | layer.broken) >> pool & 1 or (layer.stale >> pool & 1 and _may_follow(layer, pool, now)):
+            _renew(state, layer, pool, now)
+            layer.stale &= ~(1 << pool)
+    layer.stale &= sum(1 << pool for pool in state.reservations)
+    layer.moved = layer.broken = 0
+
+
+def _may_follow(layer: QueueLayer, pool: int, now: float) -> bool:
+    """Whether plans are made anew because they may now be earlier: at once where little runs, else now and then. A job
+    with a plan starts as soon as it fits, whatever the plan says, so this only makes way for others later."""
+    return len(layer.ends[pool].order) < MANY_RUNNING or now >= layer.renewed_s.get(pool, -math.inf) + FOLLOW_S
+
+
+def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], now: float) -> bool:
+    """Give the waiting job in ``slot`` a reservation on the one of the pools on which it starts first; False if there
+    never is room for it."""
+    layer = state.layer
+    if layer is None:
+        return False
+    best: tuple[Reservation, ...] = ()
+    for pool in pools:
+        extend(state, tx, pool, now)
+        if layer.moved >> pool & 1:
+            _renew(state, layer, pool, now)
+            layer.moved &= ~(1 << pool)
+        found = _both(state, layer, slot, pool, now)
+        if found and (not best or found[0].start_s < best[0].start_s):
+            best = found
+    if not best:
+        return False
+    pool = best[0].pool
+    tx.hold(slot)
+    _put(state, layer, pool, [*state.reservations.get(pool, ()), *best], now)
+    own = _rank(state, slot)
+    if any(_rank(state, other.slot) > own for other in state.reservations[pool]):
+        layer.broken |= 1 << pool
+    return True
+
+
+def extend(state: State, tx: Transaction, pool: int, now: float) -> None:
+    """What has outlived its expected end is expected to run twice as long in all, or a minute longer at least."""
+    layer, starts_s = state.layer, state.table.starts_s
+    if layer is None or layer.ends[pool].next_s() > now:
+        return
+    # Only plans on the very nodes are void: elsewhere the same gang still fits at the same time, and no earlier.
+    planned = {share[0] for each in state.reservations.get(pool, ()) if not each.guaranteed for share in each.shares}
+    outlived = []
+    for end_s, slot in layer.ends[pool].order:
+        if end_s > now:
+            break
+        if starts_s[slot] < now:  # one that started just now with an estimate of 0 has not outlived anything yet
+            outlived.append((end_s, slot))
+    for end_s, slot in outlived:
+        total_s = end_s - starts_s[slot]
+        while starts_s[slot] + total_s <= now:
+            total_s += max(total_s, SHORTEST_EXTENSION_S)
+        tx.move_expected_end(slot, starts_s[slot] + total_s)
+        if any(share[0] in planned for share in state.table.shares[slot] or ()):
+            layer.moved |= 1 << pool
+
+
+def _is_overrun(state: State, layer: QueueLayer, pool: int, now: float) -> bool:
+    """Whether something runs beyond its hard limit, against what was promised about it."""
+    if layer.limits is None:
+        return False
+    starts_s, order = state.table.starts_s, layer.limits[pool].order
+    return any(starts_s[slot] < now for _, slot in order[: bisect_right(order, (now, math.inf))])
+
+
+def _kinds(layer: QueueLayer, pool: int) -> list[tuple[bool, ExpectedEnds]]:
+    """Guaranteed or not, and the ends that count for it; expected first."""
+    expected = [(False, layer.ends[pool])]
+    return expected if layer.limits is None else [*expected, (True, layer.limits[pool])]
+
+
+def _both(state: State, layer: QueueLayer, slot: int, pool: int, now: float) -> tuple[Reservation, ...]:
+    """The expected and the guaranteed plan of a job that has none yet."""
+    own = _rank(state, slot)
+    others = [each for each in state.reservations.get(pool, ()) if _rank(state, each.slot) <= own]
+    found: list[Reservation] = []
+    for guaranteed, ends in _kinds(layer, pool):
+        search = _Search(state, layer, pool, ends, guaranteed, now)
+        kept = [each for each in others if each.guaranteed == guaranteed]
+        from_s = found[0].start_s if found else now
+        new = search.plan(slot, kept, from_s, math.inf)
+        if new is not None:
+            found.append(new)
+    return tuple(found)
+
+
+class _Search:
+    """Looks for plans of one kind on one pool."""
+
+    def __init__(
+        self, state: State, layer: QueueLayer, pool: int, ends: ExpectedEnds, guaranteed: bool, now: float
+    ) -> None:
+        self._state, self._layer, self._pool, self._ends = state, layer, pool, ends
+        self._guaranteed, self._now = guaranteed, now
+        self._ahead = Ahead(state.cluster.pools[pool], ends, state.table, now)
+
+    def plan(self, slot: int, others: list[Reservation], from_s: float, before_s: float) -> Reservation | None:
+        """The first start in time that takes nothing from the others: neither GPUs nor quota."""
+        table, assumed = self._state.table, self._state.table.assumed[slot]
+        expected_s = assumed.within_s if assumed.within_s < math.inf else assumed.ends_s
+        span_s = max(SHORTEST_SPAN_S, assumed.limit_s if self._guaranteed else expected_s)
+        from_s = max(from_s, self._now)
+        while from_s < before_s:
+            window = Window(from_s, before_s, span_s)
+            found = earliest(self._ahead, self._state.place, table.demands[slot], others, window)
+            if found is None:
+                return None
+            start_s, shares = found
+            if self._has_quota(slot, others, start_s, start_s + span_s):
+                return Reservation(slot, self._pool, start_s, shares, {}, self._guaranteed, start_s + span_s)
+            from_s = self._next_change(others, start_s)
+        return None
+
+    def _has_quota(self, slot: int, others: list[Reservation], start_s: float, end_s: float) -> bool:
+        """Whether quota suffices at the start and when any of the others starts later."""
+        layer, table = self._layer, self._state.table
+        lane, milli = table.queue_lanes[slot], self._milli(slot, None)
+        if layer.use is None or lane is None:
+            return True
+        times_s = {start_s, *(other.start_s for other in others if start_s < other.start_s < end_s)}
+        return all(self._use_at(layer.use, others, at_s).bound(lane.tenant, self._pool, milli) < 0 for at_s in times_s)
+
+    def _use_at(self, use: TenantUse, others: list[Reservation], at_s: float) -> TenantUse:
+        table, then, now = self._state.table, use.copy(), self._now
+        changes = [(other.slot, 1) for other in others if other.start_s <= at_s < other.end_s]
+        order = self._ends.order
+        ended = order[: bisect_right(order, (at_s, math.inf))]
+        changes += [(slot, -1) for end_s, slot in ended if not table.starts_s[slot] < now >= end_s]
+        for slot, sign in changes:
+            lane, shares = table.queue_lanes[slot], table.shares[slot]
+            then.charge(lane.tenant if lane is not None else 0, self._pool, sign * self._milli(slot, shares))
+        return then
+
+    def _milli(self, slot: int, shares: Shares | None) -> int:
+        demand = self._state.table.demands[slot]
+        if shares is None:
+            return asked_milli(demand, self._state.cluster.spec.pools[self._pool])
+        return milli_of(demand, shares)
+
+    def _next_change(self, others: list[Reservation], after_s: float) -> float:
+        order = self._ends.order
+        at = bisect_right(order, (after_s, math.inf))
+        times_s = [order[at][0]] if at < len(order) else []
+        return min([*times_s, *(other.end_s for other in others if other.end_s > after_s)], default=math.inf)
+
+
+def _renew(state: State, layer: QueueLayer, pool: int, now: float) -> None:
+    """All plans of one pool, in the order of class and reservation."""
+    layer.renewed_s = {**layer.renewed_s, pool: now}
+    plans = state.reservations.get(pool, ())
+    at = {slot: i for i, slot in enumerate(layer.reserved)}
+    slots = sorted({old.slot for old in plans}, key=lambda slot: (_rank(state, slot), at.get(slot, -1)))
+    broken, moved = layer.broken >> pool & 1, layer.moved >> pool & 1
+    renewed: list[Plans] = []
+    for guaranteed, ends in _kinds(layer, pool):
+        old = {each.slot: each for each in plans if each.guaranteed == guaranteed}
+        if broken or (moved and not guaranteed):
+            kept = (
+                {} if broken else {each.slot: _relocked(state, each, ends, now) for each in old.values() if each.locked}
+            )
+        else:
+            kept = dict(old)
+        search = _Search(state, layer, pool, ends, guaranteed, now)
+        for slot in slots:
+            before = kept.get(slot)
+            if before is not None and before.locked:
+                continue
+            others = [other for key, other in kept.items() if key != slot]
+            from_s = now
+            if guaranteed and slot in renewed[0]:
+                from_s = min(renewed[0][slot].start_s, old[slot].start_s if slot in old else math.inf)
+            new = search.plan(slot, others, from_s, math.inf if before is None else before.start_s)
+            if new is not None:
+                kept[slot] = new
+        renewed.append(kept)
+    _put(state, layer, pool, [each for kept in renewed for each in kept.values()], now)
+
+
+def _relocked(state: State, plan: Reservation, ends: ExpectedEnds, now: float) -> Reservation:
+    """A plan that locks its nodes stays on them; it starts when what runs there is expected to have ended."""
+    nodes, start_s = {share[0] for share in plan.shares}, now
+    for end_s, slot in reversed(ends.order):
+        if any(share[0] in nodes for share in state.table.shares[slot] or ()):
+            start_s = max(now, end_s)
+            break
+    return replace(plan, start_s=start_s, end_s=start_s + (plan.end_s - plan.start_s))
+
+
+def _locked(state: State, plans: list[Reservation]) -> list[Reservation]:
+    """Expected plans of jobs that have waited too long and have no guaranteed one lock their nodes."""
+    if not state.policy.guarantees:
+        return plans
+    sure = {each.slot for each in plans if each.guaranteed}
+    return [
+        replace(each, locked=not each.guaranteed and each.slot not in sure and _rank(state, each.slot) == -math.inf)
+        for each in plans
+    ]
+
+
+def _put(state: State, layer: QueueLayer, pool: int, plans: list[Reservation], now: float) -> None:
+    """Keep the plans of one pool, each with what it leaves unused."""
+    plans = _locked(state, plans)
+    if not state.policy.starts_by_plan:
+        spared: list[Reservation] = []
+        for guaranteed, ends in _kinds(layer, pool):
+            ahead = Ahead(state.cluster.pools[pool], ends, state.table, now)
+            spared += with_spare(ahead, [each for each in plans if each.guaranteed == guaranteed])
+        plans = spared
+    plans.sort(key=lambda each: (each.slot, each.guaranteed))
+    kept = tuple(plans)
+    old = state.reservations.get(pool, ())
+    if kept != old:
+        layer.gained |= 1 << pool
+    rest = {p: each for p, each in state.reservations.items() if p != pool}
+    state.reservations = {**rest, pool: kept} if kept else rest
+
+
+def _rank(state: State, slot: int) -> float:
+    lane = state.table.queue_lanes[slot]
+    return math.inf if lane is None else lane.rank

@@ -1,0 +1,118 @@
+"""The state of the full queue layer: tenants, classes, ends by pool, verdicts, who has a reservation.
+
+See `state.State` for what it stands beside. What is listed in `QueueLayer.saved` is replaced, never changed in place;
+everything else is changed by transactions, which write down how to undo it. Verdicts are knowledge and not state.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from schedmate.scheduler.classes import ClassQueue
+from schedmate.scheduler.cluster import Cluster, Index
+from schedmate.scheduler.cluster_types import Shares
+from schedmate.scheduler.expected_ends import ExpectedEnds
+from schedmate.scheduler.fair_share import FairShare
+from schedmate.scheduler.free_index import FreeIndex
+from schedmate.scheduler.leaning import ends_on
+from schedmate.scheduler.pending import Entry
+from schedmate.scheduler.policies import Assumed, Policy
+from schedmate.scheduler.tenants import Tenant, TenantTree, TenantUse
+from schedmate.scheduler.types import Job
+from schedmate.scheduler.verdicts import Verdicts
+
+
+@dataclass(slots=True)
+class QueueLayer:
+    """``ends``, ``limits`` (None without guarantees) and ``verdicts`` by pool; ``leaving`` are backfilled jobs by the
+    time at which they must have left. ``use`` and ``fair`` are None without tenants. ``waits`` is a heap of (when it
+    has waited too long, sequence, slot), with entries of jobs that no longer wait.
+
+    ``reserved`` are the slots with a reservation, in the order in which they got it. Bits by pool: ``gained`` something
+    happened that may let a waiting job start; ``stale`` a job ended otherwise than assumed, plans may move up;
+    ``moved`` an expected end moved, expected plans are void; ``broken`` a higher class took from plans of a lower.
+    ``renewed_s``: when the plans of a pool were last made anew. ``barred``: (tenant, pool) where a strict head is
+    blocked in this cycle.
+    """
+
+    tree: TenantTree
+    use: TenantUse | None
+    fair: FairShare | None
+    queue: ClassQueue
+    ends: list[ExpectedEnds]
+    limits: list[ExpectedEnds] | None
+    verdicts: list[Verdicts]
+    leaving: ExpectedEnds = field(default_factory=ExpectedEnds)
+    waits: list[tuple[float, int, int]] = field(default_factory=list)
+    reserved: tuple[int, ...] = ()
+    gained: int = 0
+    stale: int = 0
+    moved: int = 0
+    broken: int = 0
+    evicted: tuple[int, ...] = ()
+    barred: frozenset[tuple[int, int]] = frozenset()
+    standings_s: dict[int, float] = field(default_factory=dict)
+    renewed_s: dict[int, float] = field(default_factory=dict)
+
+    def saved(self) -> tuple[object, ...]:
+        """What a transaction puts back."""
+        return (
+            self.reserved,
+            self.gained,
+            self.stale,
+            self.moved,
+            self.broken,
+            self.evicted,
+            self.barred,
+            self.renewed_s,
+        )
+
+    def put_back(self, saved: tuple[object, ...]) -> None:
+        """Undo all changes to what is saved."""
+        self.reserved, self.gained, self.stale, self.moved, self.broken, self.evicted, self.barred, self.renewed_s = (
+            saved  # type: ignore[assignment]
+        )
+        self.standings_s = {}
+
+    def freed(self, index: Index, pool: int, shares: Shares) -> None:
+        """Shares of a pool were given back."""
+        self.verdicts[pool].freed(index.free if isinstance(index, FreeIndex) else index.count, shares)
+
+
+def queue_layer(
+    policy: Policy,
+    cluster: Cluster,
+    live: list[Entry | None],
+    shares: list[Shares | None],
+    tenants: tuple[Tenant, ...],
+) -> QueueLayer:
+    """The empty layer; ``live`` and ``shares`` are those of the job table. ``ValueError`` for tenants that do not fit
+    the cluster."""
+    spec = cluster.spec
+    tree = TenantTree(spec, tenants, policy.queueing)
+    pools = range(len(spec.pools))
+    return QueueLayer(
+        tree,
+        TenantUse(tree) if tenants else None,
+        FairShare(spec, tree, policy.half_life_s) if tenants else None,
+        ClassQueue(live),
+        [ends_on(index, shares) for index in cluster.pools],
+        [ExpectedEnds() for _ in pools] if policy.guarantees else None,
+        [
+            Verdicts(pool.gpus_per_node, min((shape.gpus for _, shape in pool.shapes), default=pool.gpus_per_node))
+            for pool in spec.pools
+        ],
+    )
+
+
+def assumed_again(full: Assumed, done_s: float, restart_s: float) -> Assumed:
+    """What is assumed of the next run of a job that has saved so much of its work."""
+    return Assumed(*(max(0.0, seconds - done_s) + restart_s for seconds in full))
+
+
+def class_of(policy: Policy, job: Job) -> tuple[float, float]:
+    """Rank and shift of the lane of a job, see `QueueLane`."""
+    if policy.ageing_s < math.inf:
+        return 0.0, job.priority * policy.ageing_s
+    return -float(job.priority), 0.0

@@ -1,0 +1,214 @@
+"""Tenants: a tree with quota per GPU type, and what of it is in use.
+
+Every node of the tree has, per GPU type, what it is *guaranteed*, how much more it may borrow, and how much of what it
+does not use it lends. What it keeps for itself counts as used in its parent whether it is or not; what it uses
+beyond that is drawn from the parent, and so on up to the whole pool. So a tenant gets what is guaranteed as soon as
+borrowers have gone, nobody exceeds guaranteed + borrow limit, and nobody lends more than its lend limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+
+from schedmate.scheduler.cluster_types import UNLIMITED, WHOLE_MILLI, ClusterSpec
+
+#: The root of the tree: the cluster, and all jobs that belong to nobody.
+ROOT = 0
+
+
+class Queueing(Enum):
+    """What a blocked job means to those behind it in the queue of one tenant.
+
+    STRICT: nothing of that queue passes it; it gets a reservation. BEST_EFFORT: all that fits passes it, without a
+    reservation before the starvation bound. BACKFILL: the first blocked jobs get reservations, and what delays none of
+    them passes.
+    """
+
+    STRICT = "strict"
+    BEST_EFFORT = "best_effort"
+    BACKFILL = "backfill"
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """GPUs of one type. ``borrow_limit`` and ``lend_limit`` None: no limit. ``ValueError`` for negative ones."""
+
+    guaranteed: float = 0.0
+    borrow_limit: float | None = None
+    lend_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.guaranteed < 0 or (self.borrow_limit or 0) < 0 or (self.lend_limit or 0) < 0:
+            raise ValueError(f"quota {self} has a negative amount")
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A node of the tree. ``quotas`` by pool name; a type that is missing is guaranteed what the children are together
+    (nothing for a leaf) and can be borrowed. ``isolated``: neither borrows nor lends. ``queueing`` None: the
+    parent's, at the top the policy's. ``weight``: its part of a fair share.
+    """
+
+    name: str
+    quotas: Mapping[str, Quota] = field(default_factory=lambda: MappingProxyType({}))
+    children: tuple[Tenant, ...] = ()
+    weight: float = 1.0
+    isolated: bool = False
+    queueing: Queueing | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.weight < float("inf"):
+            raise ValueError(f"tenant {self.name} has weight {self.weight}")
+
+
+class TenantTree:
+    """The tree in numbers: tenants are numbered, parents before children, `ROOT` is the cluster.
+
+    ``guaranteed``, ``most`` (what a node may use) and ``kept`` (what it does not lend) are milli-GPU by [tenant][pool].
+    Raises ``ValueError`` for unknown GPU types, two tenants of one name, or children that are guaranteed more than
+    their parent.
+    """
+
+    __slots__ = ("guaranteed", "kept", "most", "names", "numbers", "parents", "pools", "queueing", "unused", "weights")
+
+    def __init__(self, spec: ClusterSpec, tenants: Sequence[Tenant], queueing: Queueing) -> None:
+        self.pools = [pool.name for pool in spec.pools]
+        whole = [pool.gpus * WHOLE_MILLI for pool in spec.pools]
+        self.names = [""]
+        self.parents = [-1]
+        self.queueing = [queueing]
+        self.weights = [1.0]
+        self.guaranteed, self.most, self.kept = [whole], [whole], [[0] * len(whole)]
+        for tenant in tenants:
+            self._add(tenant, ROOT)
+        self.numbers = {name: number for number, name in enumerate(self.names)}
+        if len(self.numbers) != len(self.names):
+            raise ValueError("two tenants have the same name, or one has none")
+        self._check_children()
+        self.unused = self._claims()
+
+    def _add(self, tenant: Tenant, parent: int) -> None:
+        if unknown := sorted(set(tenant.quotas) - set(self.pools)):
+            raise ValueError(f"tenant {tenant.name} has quota of GPU type {unknown[0]}, which no pool has")
+        number = len(self.names)
+        self.names.append(tenant.name)
+        self.parents.append(parent)
+        self.queueing.append(tenant.queueing or self.queueing[parent])
+        self.weights.append(tenant.weight)
+        quotas = [tenant.quotas.get(pool) for pool in self.pools]
+        self.guaranteed.append([0 if q is None else _milli(q.guaranteed) for q in quotas])
+        self.most.append([])
+        self.kept.append([])
+        for child in tenant.children:
+            self._add(child, number)
+        own = self.guaranteed[number]
+        children = [child for child in range(number + 1, len(self.names)) if self.parents[child] == number]
+        for pool, quota in enumerate(quotas):
+            if quota is None:
+                own[pool] = sum(self.guaranteed[child][pool] for child in children)
+            borrow = 0 if tenant.isolated else None if quota is None else quota.borrow_limit
+            lend = 0 if tenant.isolated else None if quota is None else quota.lend_limit
+            self.most[number].append(UNLIMITED if borrow is None else own[pool] + _milli(borrow))
+            self.kept[number].append(0 if lend is None else max(0, own[pool] - _milli(lend)))
+
+    def _check_children(self) -> None:
+        for parent, name in enumerate(self.names):
+            children = [child for child in range(len(self.names)) if self.parents[child] == parent]
+            for pool, of_type in enumerate(self.pools):
+                given = sum(self.guaranteed[child][pool] for child in children)
+                if given > self.guaranteed[parent][pool]:
+                    whose = f"tenant {name}" if name else "the cluster"
+                    raise ValueError(
+                        f"{whose} has {self.guaranteed[parent][pool] / WHOLE_MILLI:g} GPUs of type {of_type} to give, "
+                        f"{given / WHOLE_MILLI:g} are guaranteed to those below"
+                    )
+
+    def _claims(self) -> list[list[int]]:
+        claims = [[0] * len(self.pools) for _ in self.names]
+        for number in range(len(self.names) - 1, ROOT, -1):
+            above = claims[self.parents[number]]
+            for pool in range(len(self.pools)):
+                above[pool] += max(claims[number][pool], self.kept[number][pool])
+        return claims
+
+    def is_guaranteed(self, tenant: int, pool: int, milli: int) -> bool:
+        """Whether the tenant and all above it are guaranteed so much, if nothing of it is in use."""
+        return all(milli <= self.guaranteed[node][pool] for node in self.path(tenant))
+
+    def path(self, tenant: int) -> list[int]:
+        """The tenant and those above it, without the root."""
+        found = []
+        while tenant != ROOT:
+            found.append(tenant)
+            tenant = self.parents[tenant]
+        return found
+
+
+class TenantUse:
+    """What is in use: ``used[tenant][pool]`` in milli-GPU, with what is kept for nodes below."""
+
+    __slots__ = ("tree", "used")
+
+    def __init__(self, tree: TenantTree) -> None:
+        self.tree = tree
+        self.used = [row.copy() for row in tree.unused]
+
+    def charge(self, tenant: int, pool: int, milli: int) -> None:
+        """Use ``milli`` more, or less where negative; limits are not looked at. The exact inverse of itself."""
+        used, kept, parents = self.used, self.tree.kept, self.tree.parents
+        while milli and tenant >= 0:
+            old = used[tenant][pool]
+            used[tenant][pool] = new = old + milli
+            own = kept[tenant][pool]
+            milli = max(own, new) - max(own, old)
+            tenant = parents[tenant]
+
+    def bound(self, tenant: int, pool: int, milli: int) -> int:
+        """The node of the tree that does not allow ``milli`` more, -1 if all do."""
+        used, tree = self.used, self.tree
+        while milli > 0 and tenant >= 0:
+            old = used[tenant][pool]
+            new = old + milli
+            if new > tree.most[tenant][pool]:
+                return tenant
+            own = tree.kept[tenant][pool]
+            milli = max(own, new) - max(own, old)
+            tenant = tree.parents[tenant]
+        return -1
+
+    def is_entitled(self, tenant: int, pool: int, milli: int) -> bool:
+        """Whether ``milli`` more are within what the tenant and all above it are guaranteed."""
+        return all(self.used[node][pool] + milli <= self.tree.guaranteed[node][pool] for node in self.tree.path(tenant))
+
+    def copy(self) -> TenantUse:
+        """An independent copy, for trying things on."""
+        other = TenantUse.__new__(TenantUse)
+        other.tree = self.tree
+        other.used = [row.copy() for row in self.used]
+        return other
+
+    def why_not(self, tenant: int, pool: int, milli: int) -> str:
+        """Which quota does not allow ``milli`` more, in words; empty if all do."""
+        node = self.bound(tenant, pool, milli)
+        if node < 0:
+            return ""
+        tree, of_type = self.tree, self.tree.pools[pool]
+        if node == ROOT:
+            return f"quota: what others have borrowed or keep leaves too few GPUs of type {of_type}"
+        most, guaranteed = tree.most[node][pool], tree.guaranteed[node][pool]
+        limit = f"{guaranteed / WHOLE_MILLI:g} guaranteed"
+        limit += f" and {(most - guaranteed) / WHOLE_MILLI:g} to borrow" if most > guaranteed else ", none to borrow"
+        used = self.used[node][pool] / WHOLE_MILLI
+        return f"quota of tenant {tree.names[node]} for {of_type}: {used:g} GPUs of {limit} in use"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TenantUse) and self.used == other.used
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _milli(gpus: float) -> int:
+    return round(gpus * WHOLE_MILLI)

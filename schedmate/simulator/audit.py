@@ -1,0 +1,212 @@
+"""An independent bookkeeper: what must hold of a scheduler at any moment, counted from its decisions alone.
+
+It uses no index of the core: it adds up what every running job holds, device by device, and compares that with what
+the cluster's description has and with what the job asked for. Last it rebuilds the cluster from what runs and compares.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from schedmate.scheduler import Cluster, Demand, PoolSpec, Scheduler
+from schedmate.scheduler.cluster_types import UNLIMITED, WHOLE_MILLI, DeviceShare, NodeShape, Shares
+from schedmate.scheduler.transaction import milli_of
+
+_AMOUNTS = ("cpus_milli", "memory_mib", "disk_mib")
+
+
+def audit(scheduler: Scheduler) -> list[str]:
+    """What is wrong, in words; nothing if all is well."""
+    state, table = scheduler.state, scheduler.state.table
+    spec = state.cluster.spec
+    running = [(slot, table.pools[slot], table.shares[slot] or ()) for slot in table.running()]
+    wrong: list[str] = []
+    for number, pool in enumerate(spec.pools):
+        mine = [(table.demands[slot], shares) for slot, at, shares in running if at == number]
+        wrong += _plain_pool(pool, mine) if pool.is_plain else _detailed_pool(pool, mine)
+    for slot, number, shares in running:
+        job, pool = table.jobs[slot], spec.pools[number]
+        name = job.job_id if job is not None else f"slot {slot}"
+        wrong += [f"job {name}: {each}" for each in _gang(pool, table.demands[slot], shares)]
+        if table.live[slot] is not None:
+            wrong.append(f"job {name} runs and waits at once")
+    wrong += _quotas(scheduler)
+    try:
+        rebuilt = Cluster.rebuilt(spec, [(at, shares) for _, at, shares in running], state.cluster.conditions)
+    except ValueError as error:
+        return [*wrong, f"what runs can not be put on an empty cluster: {error}"]
+    if rebuilt != state.cluster:
+        wrong.append("the cluster as it is differs from the one rebuilt from what runs")
+    return wrong
+
+
+def _plain_pool(pool: PoolSpec, running: list[tuple[Demand, Shares]]) -> list[str]:
+    used: Counter[int] = Counter()
+    for _, shares in running:
+        for share in shares:
+            used[share[0]] += share[1]
+    return [
+        f"{pool.name}/{node}: {gpus} GPUs in use of {pool.gpus_per_node}"
+        for node, gpus in used.items()
+        if gpus > pool.gpus_per_node or node >= pool.nodes
+    ]
+
+
+def shapes_of(pool: PoolSpec) -> list[NodeShape]:
+    """What each node has, by node number."""
+    return [shape for count, shape in pool.shapes for _ in range(count)]
+
+
+class _Ledger:
+    """What is in use on one pool, per (node, device), (node, NIC) and (node, amount)."""
+
+    def __init__(self) -> None:
+        self.whole: Counter[tuple[int, int]] = Counter()
+        self.milli: Counter[tuple[int, int]] = Counter()
+        self.memory_mib: Counter[tuple[int, int]] = Counter()
+        self.kinds: dict[tuple[int, int], set[tuple[int, bool]]] = defaultdict(set)
+        self.nics: Counter[tuple[int, int]] = Counter()
+        self.amounts: Counter[tuple[int, str]] = Counter()
+
+    def enter(self, demand: Demand, share: DeviceShare) -> None:
+        """Add what is taken on one node."""
+        for device in _bits(share.devices):
+            at = share.node, device
+            if share.milli:
+                self.milli[at] += share.milli
+                self.memory_mib[at] += share.device_memory_mib
+                self.kinds[at].add((share.sliced, demand.shareable or bool(share.sliced)))
+            else:
+                self.whole[at] += 1
+        self.nics.update((share.node, nic) for nic in _bits(share.nics))
+        for name in _AMOUNTS:
+            self.amounts[share.node, name] += getattr(share, name)
+
+    def wrong_devices(self, pool: PoolSpec, shapes: list[NodeShape]) -> Iterator[str]:
+        """Devices that are given out twice, or that there are not."""
+        most = UNLIMITED if pool.gpu_memory_mib is None else pool.gpu_memory_mib
+        for at in self.whole.keys() | self.milli.keys():
+            where, kinds = f"{pool.name}/{at[0]}/{at[1]}", self.kinds.get(at, set())
+            if at[1] >= shapes[at[0]].gpus:
+                yield f"{where}: there is no such GPU"
+            if self.whole[at] + (at in self.milli) > 1:
+                yield f"{where}: given out whole {self.whole[at]} times, and {self.milli[at]} milli"
+            if self.milli[at] > WHOLE_MILLI or self.memory_mib[at] > most:
+                yield f"{where}: {self.milli[at]} milli and {self.memory_mib[at]} MiB in use"
+            if len({sliced for sliced, _ in kinds}) > 1 or (0, False) in kinds:
+                yield f"{where}: shared by jobs that do not go together"
+
+    def wrong_amounts(self, pool: PoolSpec, shapes: list[NodeShape]) -> Iterator[str]:
+        """NICs given out twice, and more in use than a node has."""
+        for (node, nic), times in self.nics.items():
+            if times > 1 or nic >= shapes[node].nics:
+                yield f"{pool.name}/{node}: NIC {nic} of {shapes[node].nics} given out {times} times"
+        for (node, name), amount in self.amounts.items():
+            limit = getattr(shapes[node], name)
+            if limit is not None and amount > limit:
+                yield f"{pool.name}/{node}: {amount} {name} in use of {limit}"
+
+
+def _detailed_pool(pool: PoolSpec, running: list[tuple[Demand, Shares]]) -> list[str]:
+    shapes, ledger = shapes_of(pool), _Ledger()
+    for demand, shares in running:
+        for share in _device_shares(shares):
+            ledger.enter(demand, share)
+    return [*ledger.wrong_devices(pool, shapes), *ledger.wrong_amounts(pool, shapes)]
+
+
+def _gang(pool: PoolSpec, demand: Demand, shares: Shares) -> Iterator[str]:
+    """Whether the gang is whole and where it may be."""
+    if not demand.roles:
+        got = sum(share[1] for share in shares)
+        if got != demand.gpus:
+            yield f"{got} GPUs instead of {demand.gpus}"
+    for number, role in enumerate(demand.roles):
+        mine = [share for share in _device_shares(shares) if share.role == number]
+        replicas = sum(share.replicas for share in mine)
+        if not role.least_replicas <= replicas <= role.replicas:
+            yield f"{replicas} replicas of {role.name} instead of {role.replicas}"
+        for name, each in (
+            ("gpus", demand.whole_gpus(role)),
+            ("cpus_milli", role.cpus_milli),
+            ("memory_mib", role.memory_mib),
+            ("disk_mib", role.disk_mib),
+        ):
+            if sum(getattr(share, name) for share in mine) != each * replicas:
+                yield f"{name} of {role.name} is not {each} for each of {replicas} replicas"
+        if sum(share.nics.bit_count() for share in mine) != role.nics * replicas:
+            yield f"NICs of {role.name} are not {role.nics} for each of {replicas} replicas"
+    if demand.gpu_types and pool.name not in demand.gpu_types:
+        yield f"runs on {pool.name}, accepts {', '.join(demand.gpu_types)}"
+    if pool.shapes:
+        yield from _conditions(pool, demand, shares)
+
+
+def _conditions(pool: PoolSpec, demand: Demand, shares: Shares) -> Iterator[str]:
+    shapes = shapes_of(pool)
+    for node in {share[0] for share in shares}:
+        shape = shapes[node]
+        if not demand.selector <= shape.labels:
+            yield f"node {node} lacks a label"
+        if not shape.taints <= demand.tolerations:
+            yield f"node {node} has a taint that it does not tolerate"
+        if shape.zone != demand.zone:
+            yield f"node {node} is in zone {shape.zone}, the job in {demand.zone}"
+    if demand.required and demand.level is not None:
+        groups = _groups(pool, shapes, demand.level, shares)
+        if groups > 1:
+            yield f"must stay in one {demand.level}, is in {groups}"
+
+
+def _groups(pool: PoolSpec, shapes: list[NodeShape], level: str, shares: Shares) -> int:
+    nodes = {share[0] for share in shares}
+    if level == "pool":
+        return 1
+    if level == "node":
+        return len(nodes)
+    if level == "island":
+        return len(
+            {
+                (share.node, device * shapes[share.node].islands // shapes[share.node].gpus)
+                for share in _device_shares(shares)
+                for device in _bits(share.devices)
+            }
+        )
+    starts = pool.topology.starts(level)
+    return len({bisect_right(starts, node) for node in nodes})
+
+
+def _quotas(scheduler: Scheduler) -> list[str]:
+    """Tenants that use more than they are guaranteed and may borrow, or others than they lend; all by plain sums."""
+    layer, table = scheduler.state.layer, scheduler.state.table
+    if layer is None or layer.use is None:
+        return []
+    tree, wrong = layer.tree, []
+    used: Counter[tuple[int, int]] = Counter()
+    for slot in table.running():
+        lane, pool = table.queue_lanes[slot], table.pools[slot]
+        milli = milli_of(table.demands[slot], table.shares[slot] or ())
+        for tenant in [0, *tree.path(lane.tenant if lane is not None else 0)]:
+            used[tenant, pool] += milli
+    for (tenant, pool), milli in used.items():
+        most = tree.most[tenant][pool]
+        if milli > most:
+            wrong.append(
+                f"tenant {tree.names[tenant]!r}: {milli} milli-GPU of {tree.pools[pool]} in use, {most} allowed"
+            )
+    for tenant in range(1, len(tree.names)):
+        for pool, whole in enumerate(tree.guaranteed[0]):
+            others = used[0, pool] - used[tenant, pool]
+            if others > whole - tree.kept[tenant][pool]:
+                wrong.append(f"{others} milli-GPU of {tree.pools[pool]} in use by others than {tree.names[tenant]}")
+    return wrong
+
+
+def _device_shares(shares: Shares) -> list[DeviceShare]:
+    return [DeviceShare(*share) for share in shares]
+
+
+def _bits(mask: int) -> list[int]:
+    return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]

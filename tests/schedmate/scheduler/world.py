@@ -1,0 +1,249 @@
+"""A small world around one scheduler: time passes, jobs come and end, hardware breaks, and after every cycle all that
+must hold is checked. The state machine and the long run drive it; the log of what happened can be played again."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from schedmate.scheduler import ClusterSpec, Job, Policy, Scheduler, Unschedulable
+from schedmate.simulator.audit import audit
+from schedmate.simulator.scenario import setup
+from schedmate.simulator.scenario.types import Change
+
+EPSILON_S = 1e-6
+
+
+@dataclass
+class Track:
+    """A job that is present. ``promised_s``: the earliest guaranteed start it was told that still binds."""
+
+    job: Job
+    slot: int
+    runtime_s: float
+    left_s: float
+    start_s: float | None = None
+    promised_s: float = math.inf
+    number: int = 0
+    starves: bool = False
+    evictions: int = 0
+
+
+class World:
+    """``twice`` plays every cycle on a copy too, which must decide the same. Raises ``AssertionError``."""
+
+    def __init__(self, spec: ClusterSpec, policy: Policy, tenants: Any = None, twice: bool = False) -> None:
+        self.spec, self.policy, self.tenants = spec, policy, tenants
+        self.scheduler = setup.scheduler(spec, policy, tenants)
+        self.twice = twice
+        self.now = 0.0
+        self.number = 0
+        self.tracks: dict[int, Track] = {}
+        self.sick: dict[tuple[str, int], str] = {}
+        self.bad: dict[tuple[str, int], set[int]] = {}
+        self.events = 0
+        self.history: list[tuple[float, list[str], list[str]]] = []
+
+    # What may happen -----------------------------------------------------------------------------------------------
+
+    def submit(self, runtime_s: float, **asks: Any) -> bool:
+        """A job comes; it will run for ``runtime_s``, or until its limit."""
+        self.events += 1
+        job = Job(f"j{self.number}", submit_s=self.now, **asks)
+        self.number += 1
+        try:
+            slot = self.scheduler.submit(job)
+        except Unschedulable:
+            return False
+        assert slot not in self.tracks, "a slot in use was given out again"
+        limit_s = math.inf if job.limit_s is None else job.limit_s
+        self.tracks[slot] = Track(job, slot, min(runtime_s, limit_s), min(runtime_s, limit_s), number=self.number)
+        self._forgive(lambda other: other.priority < job.priority)
+        return True
+
+    def withdraw(self, which: int) -> None:
+        """One of the waiting jobs is taken back."""
+        self.events += 1
+        waiting = [track for track in self.tracks.values() if track.start_s is None]
+        if waiting:
+            track = waiting[which % len(waiting)]
+            self.scheduler.withdraw(track.slot)
+            del self.tracks[track.slot]
+
+    def evict(self, which: int) -> None:
+        """An operator evicts one of the running jobs."""
+        self.events += 1
+        running = self.running()
+        if running and self.scheduler.state.layer is not None:
+            track = running[which % len(running)]
+            self.scheduler.evict(track.slot, self.now)
+            self._back(track.slot)
+            self._forgive(lambda other: other.priority <= track.job.priority)
+
+    def end(self, which: int) -> None:
+        """One of the running jobs ends before its time."""
+        self.events += 1
+        running = self.running()
+        if running:
+            self._end(running[which % len(running)])
+
+    def cycle(self) -> None:
+        """A cycle without anything having happened, or after it has."""
+        self.events += 1
+        self._cycle()
+
+    def advance(self, seconds: float) -> None:
+        """Time passes; jobs end at their time, the scheduler is woken when it asked for it."""
+        self.events += 1
+        self._cycle()
+        until = self.now + seconds
+        while True:
+            due_s = min((t.start_s + t.left_s for t in self.tracks.values() if t.start_s is not None), default=math.inf)
+            now = min(due_s, self.scheduler.wake_s)
+            if now > until:
+                break
+            self.now = max(now, self.now)
+            for track in [t for t in self.tracks.values() if t.start_s is not None]:
+                if track.start_s + track.left_s <= self.now:
+                    self._end(track)
+            self._cycle()
+        self.now = until
+        self._cycle()
+
+    def change(self, kind: str, pool: str, node: int, device: int | None = None) -> None:
+        """Hardware breaks or is repaired."""
+        self.events += 1
+        change = Change(kind, (pool, node, device))
+        at = pool, node
+        if kind in ("cordon", "drain", "down"):
+            self.sick[at] = kind
+        elif kind == "repair":
+            self.sick.pop(at, None)
+        elif device is not None and kind == "bad_gpu":
+            self.bad.setdefault(at, set()).add(device)
+        elif device is not None:
+            self.bad.get(at, set()).discard(device)
+        for slot in setup.apply(self.scheduler, change, self.now):
+            self._back(slot)
+        for track in self.tracks.values():
+            track.promised_s = math.inf
+        self._check()
+
+    def rehearse(self) -> None:
+        """A cycle, and running jobs stopped, all discarded: nothing may remain of it."""
+        self.events += 1
+        twin = copy.deepcopy(self.scheduler)
+        setup.rehearse(self.scheduler, self.now)
+        self._same(twin, "after a discarded cycle")
+        started, evicted = setup.cycle(twin, self.now)
+        assert (started, evicted) == self._cycle(), "a discarded cycle changed the next one"
+        self._same(twin, "one cycle after a discarded one")
+        assert self.scheduler.wake_s == twin.wake_s
+
+    def _forgive(self, may_wait: Callable[[Job], bool]) -> None:
+        """Promises that no longer hold: to jobs of a lower class than one that came, was evicted, or starves."""
+        for track in self.tracks.values():
+            if may_wait(track.job):
+                track.promised_s = math.inf
+
+    def _starving(self) -> list[Track]:
+        bound_s = self.scheduler.state.policy.starvation_bound_s
+        late = [t for t in self.tracks.values() if t.start_s is None and t.job.submit_s + bound_s <= self.now]
+        for track in late:
+            if not track.starves:
+                track.starves = True
+                for other in self.tracks.values():
+                    if not other.starves:
+                        other.promised_s = math.inf
+        return sorted(late, key=lambda track: track.number)
+
+    # What follows --------------------------------------------------------------------------------------------------
+
+    def running(self) -> list[Track]:
+        """Tracks of the running jobs, by slot."""
+        return [self.tracks[slot] for slot in sorted(self.tracks) if self.tracks[slot].start_s is not None]
+
+    def _end(self, track: Track) -> None:
+        self.scheduler.end(track.slot, self.now)
+        del self.tracks[track.slot]
+
+    def _back(self, slot: int) -> None:
+        track = self.tracks[slot]
+        assert track.start_s is not None, f"{track.job.job_id} was evicted but did not run"
+        done_s = self.scheduler.state.table.done_s[slot]
+        track.left_s = track.runtime_s - done_s + track.job.restart_s
+        track.evictions += 1
+        track.start_s, track.promised_s = None, math.inf
+
+    def _cycle(self) -> tuple[list[int], list[int]]:
+        starving = self._starving()
+        twin = copy.deepcopy(self.scheduler) if self.twice else None
+        started, evicted = setup.cycle(self.scheduler, self.now)
+        if twin is not None:
+            assert setup.cycle(twin, self.now) == (started, evicted), "the same state decided differently"
+        for slot in evicted:
+            self._back(slot)
+        for slot in started:
+            self._start(self.tracks[slot])
+        self._promises()
+        self._check()
+        self._helped([track for track in starving if track.start_s is None])
+        name = [self.tracks[slot].job.job_id for slot in (*started, *evicted)]
+        self.history.append((self.now, name[: len(started)], name[len(started) :]))
+        return started, evicted
+
+    def _start(self, track: Track) -> None:
+        job, shares = track.job, self.scheduler.state.table.shares[track.slot] or ()
+        assert track.start_s is None, f"{job.job_id} was started twice"
+        track.start_s = self.now
+        assert self.now <= track.promised_s + EPSILON_S, (
+            f"{job.job_id} was promised a start by {track.promised_s}, starts at {self.now}"
+        )
+        pool = self.spec.pools[self.scheduler.state.table.pools[track.slot]].name
+        for share in shares:
+            at = pool, share[0]
+            assert at not in self.sick, f"{job.job_id} starts on {pool}/{share[0]}, which is {self.sick.get(at)}"
+            devices = share[2] if len(share) > 2 else 0
+            assert not any(devices >> device & 1 for device in self.bad.get(at, ())), f"{job.job_id} got a bad GPU"
+
+    def _promises(self) -> None:
+        waiting = {slot: track for slot, track in self.tracks.items() if track.start_s is None}
+        decisions = {slot: self.scheduler.decision(slot, self.now) for slot in waiting}
+        unplanned = [t.job.priority for slot, t in waiting.items() if decisions[slot].verdict == "waiting"]
+        for slot, track in waiting.items():
+            decision = decisions[slot]
+            assert decision.reason, "every decision has a reason"
+            if track.job.priority < max(unplanned, default=-1):
+                track.promised_s = math.inf  # a higher class waits for the same, and takes what it needs
+            elif decision.guaranteed_start_s is not None:
+                track.promised_s = min(track.promised_s, decision.guaranteed_start_s)
+            assert self.now <= track.promised_s + EPSILON_S, (
+                f"{track.job.job_id} was promised a start by {track.promised_s} and waits at {self.now}: {decision}"
+            )
+
+    def _helped(self, starving: list[Track]) -> None:
+        """Whoever has waited too long, the first of them at least, has a reservation if there is one to be had."""
+        if not starving or self.sick or any(self.bad.values()) or self.tenants:
+            return
+        decisions = [self.scheduler.decision(track.slot, self.now) for track in starving]
+        assert any(each.verdict == "reserved" for each in decisions), f"nothing is reserved for any of {decisions}"
+
+    def _check(self) -> None:
+        wrong = audit(self.scheduler)
+        assert not wrong, "\n".join(["", *wrong])
+        table = self.scheduler.state.table
+        assert sorted(table.running()) == [track.slot for track in self.running()]
+        for track in self.running():
+            pool = self.spec.pools[table.pools[track.slot]].name
+            for share in table.shares[track.slot] or ():
+                assert self.sick.get((pool, share[0])) != "down", f"{track.job.job_id} runs on a node that is down"
+
+    def _same(self, twin: Scheduler, when: str) -> None:
+        mine, theirs = self.scheduler, twin
+        assert mine.state.cluster == theirs.state.cluster, when
+        assert mine.state.queue.slots() == theirs.state.queue.slots(), when
+        for slot in self.tracks:
+            assert mine.decision(slot, self.now) == theirs.decision(slot, self.now), when
