@@ -224,11 +224,14 @@ class Transaction:
         state = self._state
         for pool, plans in state.reservations.items():
             if any(plan.slot == slot for plan in plans):
+                own = [plan for plan in plans if plan.slot == slot]
                 kept = tuple(plan for plan in plans if plan.slot != slot)
                 rest = {p: others for p, others in state.reservations.items() if p != pool}
                 state.reservations = {**rest, pool: kept} if kept else rest
                 layer.gained |= 1 << pool
-                layer.stale |= 1 << pool
+                table = state.table
+                if any((p.start_s, p.shares) != (table.starts_s[slot], table.shares[slot]) for p in own):
+                    layer.stale |= 1 << pool
                 break
 
     def move_end(self, slot: int, end_s: float) -> None:

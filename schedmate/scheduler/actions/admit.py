@@ -74,8 +74,11 @@ def _planned(state: State, trial: Trial, slot: int, now: float) -> Found | None:
 
 def _start_as_planned(trial: Trial, slot: int, found: Found) -> None:
     trial.start(slot, found, PLANNED)
-    if not trial.state.policy.starts_by_plan:  # what others are expected to do was not looked at
-        trial.layer.moved |= 1 << found.pool
+    if trial.state.policy.guarantees:  # what others are expected to do was not looked at
+        nodes = {share[0] for share in found.shares}
+        for plan in trial.state.reservations.get(found.pool, ()):
+            if not plan.guaranteed:
+                trial.layer.take_from(plan, nodes)
 
 
 def _is_free(state: State, pool: int, shares: Shares) -> bool:

@@ -1,0 +1,107 @@
+"""Conservative backfilling against a plain implementation, and its promise to every job."""
+
+from __future__ import annotations
+
+import heapq
+import importlib.util
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schedmate.scheduler import POLICIES, ClusterSpec, Job, Policy, Scheduler
+
+_spec = importlib.util.spec_from_file_location(
+    "conservative_oracle", Path(__file__).with_name("conservative_oracle.py")
+)
+assert _spec is not None
+assert _spec.loader is not None
+oracle = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(oracle)
+
+Timed = tuple[int, int, int, int]
+
+
+def run(
+    jobs: list[Timed],
+    spec: ClusterSpec,
+    policy: Policy = POLICIES["conservative"],
+    watch: Callable[[Scheduler], None] = lambda scheduler: None,
+) -> list[float]:
+    """Start times, from a loop of its own."""
+    scheduler = Scheduler(spec, policy)
+    starts, number = [-1.0] * len(jobs), {}
+    ends: list[tuple[float, int]] = []
+    arrivals = sorted(range(len(jobs)), key=lambda i: (jobs[i][0], i))
+    while arrivals or ends:
+        now = min(jobs[arrivals[0]][0] if arrivals else math.inf, ends[0][0] if ends else math.inf, scheduler.wake_s)
+        while ends and ends[0][0] == now:
+            scheduler.end(heapq.heappop(ends)[1], now)
+        while arrivals and jobs[arrivals[0]][0] == now:
+            i = arrivals.pop(0)
+            submit, gpus, _, estimate = jobs[i]
+            number[scheduler.submit(Job(str(i), gpus, submit, float(estimate)))] = i
+        for slot in scheduler.cycle(now):
+            starts[number[slot]] = now
+            heapq.heappush(ends, (now + jobs[number[slot]][2], slot))
+        watch(scheduler)
+    return starts
+
+
+@st.composite
+def workloads(draw: st.DrawFn, largest: int, slack: int) -> list[Timed]:
+    job = st.tuples(st.integers(0, 12), st.integers(1, largest), st.integers(1, 9), st.integers(0, slack))
+    return [
+        (submit, gpus, runtime, runtime + more)
+        for submit, gpus, runtime, more in draw(st.lists(job, min_size=1, max_size=14))
+    ]
+
+
+@pytest.mark.parametrize("slack", [0, 6])
+@settings(max_examples=500, deadline=None)
+@given(data=st.data(), nodes=st.integers(1, 4), capacity=st.integers(1, 6))
+def test_same_as_the_plain_one(slack: int, data: st.DataObject, nodes: int, capacity: int) -> None:
+    """With exact estimates, and with estimates that jobs end before."""
+    jobs = data.draw(workloads(nodes * capacity, slack))
+    assert run(jobs, ClusterSpec.uniform(nodes, capacity)) == oracle.starts(jobs, nodes, capacity)
+
+
+@pytest.mark.parametrize("most", [2, 3, math.inf])
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), nodes=st.integers(1, 3), capacity=st.integers(1, 4))
+def test_nobody_starts_later_than_first_promised(most: float, data: st.DataObject, nodes: int, capacity: int) -> None:
+    """Whatever ends early, as long as none outlives its estimate; with K reservations as with all."""
+    jobs = data.draw(workloads(nodes * capacity, 6))
+    promised: dict[str, float] = {}
+
+    def watch(scheduler: Scheduler) -> None:
+        for plans in scheduler.state.reservations.values():
+            for plan in plans:
+                job = scheduler.state.table.jobs[plan.slot]
+                assert job is not None
+                promised.setdefault(job.job_id, plan.start_s)
+
+    starts = run(
+        jobs, ClusterSpec.uniform(nodes, capacity), replace(POLICIES["conservative"], reservations=most), watch
+    )
+    for job_id, promised_s in promised.items():
+        assert starts[int(job_id)] <= promised_s
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), nodes=st.integers(1, 3), capacity=st.integers(1, 4))
+def test_one_reservation_is_easy(data: st.DataObject, nodes: int, capacity: int) -> None:
+    """With exact estimates: after an early end the plain path may reserve other nodes for the same time, this one does not."""
+    jobs = data.draw(workloads(nodes * capacity, 0))
+    spec = ClusterSpec.uniform(nodes, capacity)
+    assert run(jobs, spec, replace(POLICIES["easy"], reservations=1)) == run(jobs, spec, POLICIES["easy"])
+
+
+def test_a_job_that_would_delay_any_waiting_one_waits() -> None:
+    """8 GPUs: 6 are busy until 10; the third job may not delay the second reservation, the fourth delays nobody."""
+    jobs = [(0, 6, 10, 10), (1, 8, 5, 5), (1, 8, 5, 5), (2, 2, 9, 9), (2, 2, 8, 8)]
+    assert run(jobs, ClusterSpec.uniform(1, 8)) == [0, 10, 15, 20, 2]

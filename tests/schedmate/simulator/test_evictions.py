@@ -1,0 +1,94 @@
+"""Evicted jobs in a replay: they wait again, keep what they saved, pay for starting again, and the log adds up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analyzers.types import JobRecord
+from schedmate.scheduler import POLICIES, ClusterSpec
+from schedmate.scheduler.policies import at_once, by_submission
+from schedmate.simulator import Estimates, Predicted, Preemptible, Restarts, simulate
+
+PROMPT = replace(POLICIES["core"], order=by_submission, reserve_from=at_once)
+SPEC = ClusterSpec.uniform(2, 8)
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    p50: float
+    p90: float
+
+
+class Claims:
+    """Says of every job what it is told to."""
+
+    def __init__(self, claimed_s: dict[str, float]) -> None:
+        self._claimed_s = claimed_s
+
+    def quantiles(self, record: JobRecord) -> Quantiles:
+        claimed_s = self._claimed_s.get(record.job_id, record.requested_s or 0.0)
+        return Quantiles(claimed_s, claimed_s)
+
+    def observe(self, record: JobRecord) -> None:
+        """Learns nothing."""
+
+
+#: At 100 ``wide`` is promised everything; ``guest`` says 60 and takes 250.
+JOBS = [
+    JobRecord("running", 0.0, 100.0, 8, requested_s=100.0),
+    JobRecord("wide", 0.0, 50.0, 16, requested_s=50.0),
+    JobRecord("guest", 0.0, 250.0, 8, requested_s=400.0),
+]
+
+
+def knowledge(restarts: Restarts) -> Estimates:
+    return Preemptible(Predicted(Claims({"guest": 60.0})), restarts)
+
+
+@pytest.mark.parametrize(
+    ("restarts", "end_s", "lost_s"),
+    [
+        (Restarts(checkpoint_s=None, restart_s=0.0), 150.0 + 250, 100.0),
+        (Restarts(checkpoint_s=None, restart_s=20.0), 150.0 + 20 + 250, 100.0),
+        (Restarts(checkpoint_s=30.0, restart_s=20.0), 150.0 + 20 + 160, 10.0),
+        (Restarts(checkpoint_s=None, grace_s=5.0, restart_s=0.0), 150.0 + 155, 5.0),
+    ],
+)
+def test_lost_work_and_restarts_are_replayed(restarts: Restarts, end_s: float, lost_s: float) -> None:
+    result = simulate(JOBS, SPEC, PROMPT, knowledge(restarts))
+    assert result.start_s.tolist() == [0.0, 100.0, 0.0]
+    assert result.end_s.tolist() == [100.0, 150.0, end_s]
+    assert (result.evictions, result.lost_gpu_s) == (1, 8 * lost_s)
+    assert (result.waiting_jobs[-1], result.allocated_gpus[-1]) == (0, 0)
+
+
+def test_without_leave_to_evict_nobody_is_let_in_on_a_hint() -> None:
+    result = simulate(JOBS, SPEC, PROMPT, Predicted(Claims({"guest": 60.0})))
+    assert result.start_s.tolist() == [0.0, 100.0, 150.0]
+    assert result.evictions == 0
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from([None, 1.0, 3.0]), st.sampled_from([0.0, 2.0]), st.sampled_from([0.0, 1.0]))
+def test_the_log_adds_up_whatever_is_claimed(
+    data: st.DataObject, checkpoint_s: float | None, restart_s: float, grace_s: float
+) -> None:
+    row = st.tuples(st.integers(0, 12), st.integers(1, 16), st.integers(1, 9), st.integers(0, 9), st.integers(0, 12))
+    rows = sorted(data.draw(st.lists(row, min_size=1, max_size=12)), key=lambda r: r[0])
+    jobs = [
+        JobRecord(f"j{i}", float(submit), float(run), gpus, requested_s=float(run + more))
+        for i, (submit, gpus, run, more, _) in enumerate(rows)
+    ]
+    claims = Claims({f"j{i}": float(claimed) for i, (*_, claimed) in enumerate(rows)})
+    costs = Restarts(checkpoint_s, grace_s, restart_s)
+    result = simulate(jobs, SPEC, PROMPT, Preemptible(Predicted(claims), costs))
+    assert result.job_ids == [job.job_id for job in jobs]
+    work_s = sum(job.gpus * (job.duration_s or 0.0) for job in jobs)
+    used_s = result.gar.integral() * SPEC.gpus
+    most_s = work_s + result.lost_gpu_s + restart_s * 16 * result.evictions
+    assert work_s + result.lost_gpu_s - 1e-6 <= used_s <= most_s + 1e-6
+    assert result.evictions > 0 or used_s == pytest.approx(work_s)
