@@ -247,7 +247,7 @@ def _chunks(path: Path, warn: Warn) -> Iterator[bytes]:
                 elif chunk is first:
                     chunk = chunk.removeprefix(codecs.BOM_UTF8)
                 if b"\0" in chunk:
-                    chunk = chunk.replace(b"\0", b"")
+                    chunk = chunk.translate(None, b"\0")  # replacing takes each one by itself
                 if chunk:
                     yield chunk
                 chunk = stream.read1(CHUNK_BYTES)

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import os
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -211,3 +212,13 @@ def test_plain_text_survives(tmp_path_factory: pytest.TempPathFactory, lines: li
     ]
     path = write(tmp_path_factory.mktemp("t") / "x.log", "\n".join(lines).encode())
     assert texts(path) == list(enumerate(lines, 1))
+
+
+def test_a_hole_of_gigabytes_is_passed_over(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.log", b"first\n")
+    os.truncate(path, 1 << 29)  # what a node that lost power leaves behind
+    with path.open("ab") as stream:
+        stream.write(b"\nlast\n")
+    since = time.process_time()
+    assert texts(path) == [(1, "first"), (2, ""), (3, "last")]
+    assert time.process_time() - since < 4
