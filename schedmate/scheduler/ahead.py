@@ -190,13 +190,10 @@ def spares_beside(ahead: Ahead, beside: Sequence[Reservation], from_s: float) ->
     return spares
 
 
-def with_spare(ahead: Ahead, plans: Sequence[Reservation]) -> list[Reservation]:
-    """The plans with what each leaves unused at its start, beside all that hold their nodes then."""
-    found = []
-    for plan in plans:
-        active = [other for other in plans if other.start_s <= plan.start_s < other.end_s]
-        found.append(replace(plan, spare=ahead.spare(ahead.releases_by(plan.start_s), plan, active)))
-    return found
+def with_spare(ahead: Ahead, plan: Reservation, plans: Sequence[Reservation]) -> Reservation:
+    """A plan with what it leaves unused at its start, beside all of ``plans`` that hold their nodes then."""
+    active = [other for other in plans if other.start_s <= plan.start_s < other.end_s]
+    return replace(plan, spare=ahead.spare(ahead.releases_by(plan.start_s), plan, active))
 
 
 def _spare(index: Index, plan: Reservation, active: Sequence[Reservation]) -> Spare:

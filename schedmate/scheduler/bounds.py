@@ -19,12 +19,13 @@ T = TypeVar("T")
 class Bound(NamedTuple):
     """Seconds of run time of one job: taken to end within ``within_s`` against expected starts, within ``limit_s`` for
     sure; ``leaves_s``: within which it is expected to end with confidence enough to be evicted if it does not,
-    infinite if it may not be. ``rank`` of its class."""
+    infinite if it may not be. ``rank`` of its class; number of its ``tenant``."""
 
     within_s: float
     limit_s: float
     leaves_s: float
     rank: float
+    tenant: float
 
 
 class PlanBound(NamedTuple):
@@ -35,6 +36,13 @@ class PlanBound(NamedTuple):
     rank: float
     hard: bool
     takes_promise: bool
+
+
+class Allowed(NamedTuple):
+    """By number of a tenant whether its quota has room: at all, and beside all plans. Shape (tenants,)."""
+
+    now: NDArray[np.bool_]
+    beside_plans: NDArray[np.bool_]
 
 
 class Bounds(Generic[T]):
@@ -56,14 +64,20 @@ class Bounds(Generic[T]):
         self._new += 1
 
     def owners(
-        self, plans: Sequence[PlanBound], now: float, bound: Callable[[int], Bound], fits: Callable[[int], bool]
-    ) -> list[tuple[int, T]]:
-        """The plans (bits) beyond which an entry runs and its owner, where ``fits`` says yes, asked for each such set.
+        self,
+        plans: Sequence[PlanBound],
+        now: float,
+        bound: Callable[[int], Bound],
+        allowed: Allowed,
+        fits: Callable[[int], bool],
+    ) -> list[T]:
+        """The owners of entries that quota allows and for which ``fits`` says yes, asked for each set of plans (bits)
+        beyond which some of them run.
 
         With removed entries there may be some too many. ``bound`` is asked for each new slot.
         """
         self._settle(bound)
-        within_s, limit_s, leaves_s, rank = self._columns
+        within_s, limit_s, leaves_s, rank, tenant = self._columns
         late: NDArray[np.int64] = np.zeros(len(self._entries), dtype=np.int64)
         if plans:
             start_s = np.array([plan.start_s for plan in plans])[:, None]
@@ -73,17 +87,18 @@ class Bounds(Generic[T]):
             beyond &= ~(promise & (leaves_s + now <= start_s))
             beyond &= np.array([plan.rank for plan in plans])[:, None] <= rank
             late = (beyond << np.arange(len(plans), dtype=np.int64)[:, None]).sum(axis=0)
-        found: dict[tuple[int, int], tuple[int, T]] = {}
+        number = tenant.astype(np.int64)
+        may = np.where(late > 0, allowed.beside_plans[number], allowed.now[number])
+        found: dict[int, T] = {}
         refused: list[int] = []
-        for code in sorted(set(late.tolist()), key=int.bit_count):
+        for code in sorted(set(late[may].tolist()), key=int.bit_count):
             if any(code & other == other for other in refused):
                 continue
             if not fits(code):
                 refused.append(code)
                 continue
-            for at in np.flatnonzero(late == code).tolist():
-                owner = self._owners[at]
-                found[code, id(owner)] = code, owner
+            for at in np.flatnonzero(may & (late == code)).tolist():
+                found[id(self._owners[at])] = self._owners[at]
         return list(found.values())
 
     def _settle(self, bound: Callable[[int], Bound]) -> None:

@@ -246,19 +246,20 @@ class PoolIndex:
         view = self.copy()
         for spare in spares:
             for node, held in spare.items():
-                view.used[node] |= view.free[node] & held.devices
-                view.free[node] &= ~held.devices
-                if node in view.partial:
-                    view.partial[node] = tuple(
-                        part._replace(milli=0) if held.devices >> part.device & 1 else part
-                        for part in view.partial[node]
-                    )
-                if view.nics is not None:
+                if view.free[node] & held.devices or node in view.partial:  # most are in use until the plan begins
+                    view.used[node] |= view.free[node] & held.devices
+                    view.free[node] &= ~held.devices
+                    if node in view.partial:
+                        view.partial[node] = tuple(
+                            part._replace(milli=0) if held.devices >> part.device & 1 else part
+                            for part in view.partial[node]
+                        )
+                    view._settle(node)
+                if view.nics is not None and view.nics[node] & held.nics:
                     view._set_nics(node, view.nics[node] & ~held.nics)
                 for amounts, most in ((view.cpus_milli, held[2]), (view.memory_mib, held[3]), (view.disk_mib, held[4])):
                     if amounts is not None:
                         amounts[node] = min(int(amounts[node]), most)
-                view._settle(node)
         return view
 
     def copy(self) -> PoolIndex:

@@ -7,6 +7,7 @@ everything else is changed by transactions, which write down how to undo it. Ver
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from schedmate.scheduler.classes import ClassQueue
@@ -19,8 +20,11 @@ from schedmate.scheduler.leaning import ends_on
 from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.policies import Assumed, Policy
 from schedmate.scheduler.tenants import Tenant, TenantTree, TenantUse
-from schedmate.scheduler.types import Job
+from schedmate.scheduler.types import Job, Reservation
 from schedmate.scheduler.verdicts import Verdicts
+
+#: A plan: its slot, and whether it is the guaranteed one.
+PlanKey = tuple[int, bool]
 
 
 @dataclass(slots=True)
@@ -32,8 +36,8 @@ class QueueLayer:
     ``reserved`` are the slots with a reservation, in the order in which they got it. Bits by pool: ``gained`` something
     happened that may let a waiting job start; ``stale`` a job ended otherwise than assumed, plans may move up;
     ``moved`` an expected end moved, expected plans are void; ``broken`` a higher class took from plans of a lower.
-    ``renewed_s``: when the plans of a pool were last made anew. ``barred``: (tenant, pool) where a strict head is
-    blocked in this cycle.
+    ``void`` are single plans of which something was taken. ``renewed_s``: when all plans of a pool were last looked
+    at. ``barred``: (tenant, pool) where a strict head is blocked in this cycle.
     """
 
     tree: TenantTree
@@ -54,6 +58,7 @@ class QueueLayer:
     barred: frozenset[tuple[int, int]] = frozenset()
     standings_s: dict[int, float] = field(default_factory=dict)
     renewed_s: dict[int, float] = field(default_factory=dict)
+    void: frozenset[PlanKey] = frozenset()
 
     def saved(self) -> tuple[object, ...]:
         """What a transaction puts back."""
@@ -66,14 +71,28 @@ class QueueLayer:
             self.evicted,
             self.barred,
             self.renewed_s,
+            self.void,
         )
 
     def put_back(self, saved: tuple[object, ...]) -> None:
         """Undo all changes to what is saved."""
-        self.reserved, self.gained, self.stale, self.moved, self.broken, self.evicted, self.barred, self.renewed_s = (
-            saved  # type: ignore[assignment]
-        )
+        (
+            self.reserved,
+            self.gained,
+            self.stale,
+            self.moved,
+            self.broken,
+            self.evicted,
+            self.barred,
+            self.renewed_s,
+            self.void,
+        ) = saved  # type: ignore[assignment]
         self.standings_s = {}
+
+    def take_from(self, plan: Reservation, nodes: Container[int]) -> None:
+        """Something else will be on ``nodes``: the plan is void if it needs one of them."""
+        if any(share[0] in nodes for share in plan.shares):
+            self.void |= {(plan.slot, plan.guaranteed)}
 
     def freed(self, index: Index, pool: int, shares: Shares) -> None:
         """Shares of a pool were given back."""

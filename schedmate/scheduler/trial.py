@@ -155,11 +155,11 @@ class Trial:
                     replace(plan, spare=less(plan.spare, shares)) if id(plan) in beside else plan for plan in plans
                 )
                 state.reservations = {**state.reservations, pool: kept}
-            nodes = {share[0] for share in shares}
-            if lane is not None and any(
-                _rank(state, plan) > lane.rank and any(share[0] in nodes for share in plan.shares) for plan in plans
-            ):
-                layer.broken |= 1 << pool
+            nodes, assumed = {share[0] for share in shares}, table.assumed[slot]
+            for plan in plans:
+                stays_s = assumed.limit_s if plan.guaranteed else assumed.within_s
+                if lane is not None and _rank(state, plan) > lane.rank and self._now + stays_s > plan.start_s:
+                    layer.take_from(plan, nodes)
         self._later = None
         self._views = {key: view for key, view in self._views.items() if key[0] != pool}
 

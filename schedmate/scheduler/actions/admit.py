@@ -28,9 +28,12 @@ def admit(state: State, tx: Transaction, now: float) -> None:
     layer = state.layer
     if layer is None:
         return
-    trial = Trial(state, tx, now)
+    trial, by_plan = Trial(state, tx, now), state.policy.starts_by_plan
+    due = {each.slot for plans in state.reservations.values() for each in plans if each.start_s <= now}
     for slot in sorted(layer.reserved, key=lambda slot: _rank(state, slot)):
-        found = None if state.policy.starts_by_plan else trial.find(slot)
+        if by_plan and slot not in due:
+            continue
+        found = None if by_plan else trial.find(slot)
         if found is not None:
             trial.start(slot, found, RESERVED)
             continue
@@ -102,6 +105,8 @@ class _Heads:
         self._ranks: list[list[float]] = [[] for _ in state.cluster.pools]
         self._barred: set[tuple[int, int]] = set()
         self._blocked: list[int] = list(self._layer.reserved)
+        if state.policy.reservations == math.inf and Queueing.STRICT not in self._layer.tree.queueing:
+            return  # there is no counting to infinity
         for pool, plans in state.reservations.items():
             for slot in {plan.slot for plan in plans}:
                 self._count(slot, (pool,))

@@ -11,11 +11,14 @@ import math
 from functools import partial
 from heapq import heapify, heappop, heapreplace
 
-from schedmate.scheduler.bounds import MOST_PLANS, Bound, PlanBound
+import numpy as np
+
+from schedmate.scheduler.bounds import MOST_PLANS, Allowed, Bound, PlanBound
 from schedmate.scheduler.classes import Group, JobClass
+from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.state import State
-from schedmate.scheduler.transaction import Transaction
+from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.trial import Place, Trial
 
 #: By pool, the plans that a job would run beyond.
@@ -57,6 +60,7 @@ class _Classes:
 
     def __init__(self, state: State, trial: Trial, gained: int, now: float) -> None:
         self._state, self._trial, self._now = state, trial, now
+        self._allowed: dict[tuple[int, int], Allowed] = {}
         self._plans = {pool: self._plan_bounds(pool) for pool in range(len(state.cluster.pools)) if gained >> pool & 1}
         self._classes = [
             each
@@ -94,21 +98,29 @@ class _Classes:
     def _promising(self, group: Group) -> list[JobClass]:
         """The classes of a demand with a job that might start on a pool that has gained, in order."""
         found: set[int] = set()
-        trial, demand = self._trial, group.demand
+        trial, demand, pools = self._trial, group.demand, self._state.cluster.pools
         for pool in group.pools:
-            if pool not in self._plans or trial.layer.verdicts[pool].is_no(self._state.cluster.pools[pool], demand, ()):
+            if pool not in self._plans or trial.layer.verdicts[pool].is_no(pools[pool], demand, ()):
                 continue
             if len(self._plans[pool]) > MOST_PLANS:
                 return group.classes
-            fits = partial(trial.fits, pool, demand)
-            allowed: dict[tuple[int, bool], bool] = {}
-            for late, each in group.bounds.owners(self._plans[pool], self._now, self._bound, fits):
-                key = each.lane.tenant, late > 0
-                if key not in allowed:
-                    allowed[key] = trial.is_allowed(each.lane.tenant, pool, demand, late)
-                if allowed[key]:
-                    found.add(id(each))
+            allowed = self._allowed_on(pool, demand)
+            if allowed.now.any():
+                fits = partial(trial.fits, pool, demand)
+                found.update(map(id, group.bounds.owners(self._plans[pool], self._now, self._bound, allowed, fits)))
         return [each for each in group.classes if id(each) in found] if found else []
+
+    def _allowed_on(self, pool: int, demand: Demand) -> Allowed:
+        """Which tenants have quota for a demand."""
+        key = pool, asked_milli(demand, self._state.cluster.spec.pools[pool])
+        found = self._allowed.get(key)
+        if found is None:
+            tenants = range(len(self._trial.layer.tree.names))
+            columns = (
+                np.array([self._trial.is_allowed(tenant, pool, demand, late) for tenant in tenants]) for late in (0, 1)
+            )
+            found = self._allowed[key] = Allowed(*columns)
+        return found
 
     def _plan_bounds(self, pool: int) -> list[PlanBound]:
         """The plans of a pool, as `Trial.late` reads them."""
@@ -131,7 +143,8 @@ class _Classes:
         hints = job.hints if job is not None and job.preemptible else None
         if job is not None and hints is not None and hints.confidence >= self._state.policy.confidence:
             leaves_s = max(assumed.within_s, job.min_run_s)
-        return Bound(assumed.within_s, assumed.limit_s, leaves_s, math.inf if lane is None else lane.rank)
+        rank, tenant = (math.inf, 0) if lane is None else (lane.rank, lane.tenant)
+        return Bound(assumed.within_s, assumed.limit_s, leaves_s, rank, tenant)
 
     def _next(self, number: int) -> tuple[Place, int, int] | None:
         each, failed = self._classes[number], self._failed[number]

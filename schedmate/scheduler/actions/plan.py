@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import replace
 
 from schedmate.scheduler.actions.reserve import SHORTEST_EXTENSION_S
 from schedmate.scheduler.ahead import Ahead, Window, earliest, with_spare
 from schedmate.scheduler.cluster_types import Shares
+from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.expected_ends import ExpectedEnds
+from schedmate.scheduler.free_index import FreeIndex
 from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.state import State
 from schedmate.scheduler.tenants import TenantUse
+from schedmate.scheduler.timeline import Timeline
 from schedmate.scheduler.transaction import Transaction, asked_milli, milli_of
 from schedmate.scheduler.types import Reservation
 
@@ -27,6 +31,9 @@ SHORTEST_SPAN_S = 1e-3
 #: Where so many jobs run on a pool, hardly a second passes without an early end: plans follow them this often only.
 MANY_RUNNING = 1000
 FOLLOW_S = 30.0
+
+#: So many plans on one pool are better looked at as a table.
+MANY_PLANS = 8
 
 #: Plans by slot.
 Plans = dict[int, Reservation]
@@ -39,16 +46,21 @@ def plan(state: State, tx: Transaction, now: float) -> None:
         return
     for pool, plans in list(state.reservations.items()):
         extend(state, tx, pool, now)
-        late = {each.guaranteed for each in plans if each.start_s < now}
-        if False in late:
-            layer.moved |= 1 << pool
-        if True in late or _is_overrun(state, layer, pool, now):
+        late = [each for each in plans if each.start_s < now]
+        if any(not each.guaranteed for each in late):
+            _void(state, layer, [each for each in late if not each.guaranteed], pool)
+        if any(each.guaranteed for each in late) or _is_overrun(state, layer, pool, now):
             layer.broken |= 1 << pool
-        if (layer.moved | layer.broken) >> pool & 1 or (layer.stale >> pool & 1 and _may_follow(layer, pool, now)):
-            _renew(state, layer, pool, now)
-            layer.stale &= ~(1 << pool)
+        follow = bool(layer.stale >> pool & 1) and _may_follow(layer, pool, now)
+        if follow or (layer.moved | layer.broken) >> pool & 1 or _has_void(layer, plans):
+            _renew(state, layer, pool, now, follow)
     layer.stale &= sum(1 << pool for pool in state.reservations)
     layer.moved = layer.broken = 0
+    layer.void = frozenset()
+
+
+def _has_void(layer: QueueLayer, plans: Sequence[Reservation]) -> bool:
+    return bool(layer.void) and any((each.slot, each.guaranteed) in layer.void for each in plans)
 
 
 def _may_follow(layer: QueueLayer, pool: int, now: float) -> bool:
@@ -66,8 +78,8 @@ def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], no
     best: tuple[Reservation, ...] = ()
     for pool in pools:
         extend(state, tx, pool, now)
-        if layer.moved >> pool & 1:
-            _renew(state, layer, pool, now)
+        if layer.moved >> pool & 1 or _has_void(layer, state.reservations.get(pool, ())):
+            _renew(state, layer, pool, now, False)
             layer.moved &= ~(1 << pool)
         found = _both(state, layer, slot, pool, now)
         if found and (not best or found[0].start_s < best[0].start_s):
@@ -77,10 +89,22 @@ def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], no
     pool = best[0].pool
     tx.hold(slot)
     _put(state, layer, pool, [*state.reservations.get(pool, ()), *best], now)
-    own = _rank(state, slot)
-    if any(_rank(state, other.slot) > own for other in state.reservations[pool]):
-        layer.broken |= 1 << pool
+    for new in best:
+        nodes = {share[0] for share in new.shares}
+        for other in state.reservations[pool]:
+            if _gives_way(state, other, new):
+                layer.take_from(other, nodes)
     return True
+
+
+def _gives_way(state: State, other: Reservation, new: Reservation) -> bool:
+    """Whether a plan of a lower class would be there at the same time as a new one."""
+    return (
+        other.guaranteed == new.guaranteed
+        and _rank(state, other.slot) > _rank(state, new.slot)
+        and other.start_s < new.end_s
+        and new.start_s < other.end_s
+    )
 
 
 def extend(state: State, tx: Transaction, pool: int, now: float) -> None:
@@ -88,8 +112,6 @@ def extend(state: State, tx: Transaction, pool: int, now: float) -> None:
     layer, starts_s = state.layer, state.table.starts_s
     if layer is None or layer.ends[pool].next_s() > now:
         return
-    # Only plans on the very nodes are void: elsewhere the same gang still fits at the same time, and no earlier.
-    planned = {share[0] for each in state.reservations.get(pool, ()) if not each.guaranteed for share in each.shares}
     outlived = []
     for end_s, slot in layer.ends[pool].order:
         if end_s > now:
@@ -101,8 +123,17 @@ def extend(state: State, tx: Transaction, pool: int, now: float) -> None:
         while starts_s[slot] + total_s <= now:
             total_s += max(total_s, SHORTEST_EXTENSION_S)
         tx.move_expected_end(slot, starts_s[slot] + total_s)
-        if any(share[0] in planned for share in state.table.shares[slot] or ()):
-            layer.moved |= 1 << pool
+        # Only plans on the very nodes are void: elsewhere the same gang still fits at the same time, and no earlier.
+        nodes = {share[0] for share in state.table.shares[slot] or ()}
+        expected = [each for each in state.reservations.get(pool, ()) if not each.guaranteed]
+        _void(state, layer, [each for each in expected if any(share[0] in nodes for share in each.shares)], pool)
+
+
+def _void(state: State, layer: QueueLayer, plans: list[Reservation], pool: int) -> None:
+    """Expected plans that do not hold; where everyone has a plan, those behind them are to close up as well."""
+    if state.policy.starts_by_plan:
+        layer.moved |= 1 << pool
+    layer.void |= {(each.slot, each.guaranteed) for each in plans}
 
 
 def _is_overrun(state: State, layer: QueueLayer, pool: int, now: float) -> bool:
@@ -143,6 +174,7 @@ class _Search:
         self._state, self._layer, self._pool, self._ends = state, layer, pool, ends
         self._guaranteed, self._now = guaranteed, now
         self._ahead = Ahead(state.cluster.pools[pool], ends, state.table, now)
+        self._timeline: Timeline | None = None
 
     def plan(self, slot: int, others: list[Reservation], from_s: float, before_s: float) -> Reservation | None:
         """The first start in time that takes nothing from the others: neither GPUs nor quota."""
@@ -152,7 +184,7 @@ class _Search:
         from_s = max(from_s, self._now)
         while from_s < before_s:
             window = Window(from_s, before_s, span_s)
-            found = earliest(self._ahead, self._state.place, table.demands[slot], others, window)
+            found = self._first(table.demands[slot], others, window)
             if found is None:
                 return None
             start_s, shares = found
@@ -160,6 +192,22 @@ class _Search:
                 return Reservation(slot, self._pool, start_s, shares, {}, self._guaranteed, start_s + span_s)
             from_s = self._next_change(others, start_s)
         return None
+
+    def _first(self, demand: Demand, others: list[Reservation], window: Window) -> tuple[float, Shares] | None:
+        """Where all have plans and there are many, by table; else by looking ahead."""
+        state, index = self._state, self._state.cluster.pools[self._pool]
+        if len(others) < MANY_PLANS or not state.policy.starts_by_plan or not isinstance(index, FreeIndex):
+            return earliest(self._ahead, state.place, demand, others, window)
+        if self._timeline is None:
+            starts_s, now, running = state.table.starts_s, self._now, state.table.shares
+            releases = [
+                (end_s, running[slot] or ())
+                for end_s, slot in self._ends.order
+                if end_s < math.inf and not starts_s[slot] < now >= end_s
+            ]
+            self._timeline = Timeline(index, releases, others, now)
+        self._timeline.follow(others)
+        return self._timeline.earliest(demand, *window)
 
     def _has_quota(self, slot: int, others: list[Reservation], start_s: float, end_s: float) -> bool:
         """Whether quota suffices at the start and when any of the others starts later."""
@@ -194,36 +242,57 @@ class _Search:
         return min([*times_s, *(other.end_s for other in others if other.end_s > after_s)], default=math.inf)
 
 
-def _renew(state: State, layer: QueueLayer, pool: int, now: float) -> None:
-    """All plans of one pool, in the order of class and reservation."""
-    layer.renewed_s = {**layer.renewed_s, pool: now}
+def _renew(state: State, layer: QueueLayer, pool: int, now: float, follow: bool) -> None:
+    """The void plans of one pool anew, in the order of class and reservation; the others too where they may ``follow``
+    what has become free, or where all are void."""
+    broken, moved = layer.broken >> pool & 1, layer.moved >> pool & 1
+    if follow or broken or moved:
+        layer.renewed_s = {**layer.renewed_s, pool: now}
+        layer.stale &= ~(1 << pool)
     plans = state.reservations.get(pool, ())
     at = {slot: i for i, slot in enumerate(layer.reserved)}
     slots = sorted({old.slot for old in plans}, key=lambda slot: (_rank(state, slot), at.get(slot, -1)))
-    broken, moved = layer.broken >> pool & 1, layer.moved >> pool & 1
     renewed: list[Plans] = []
     for guaranteed, ends in _kinds(layer, pool):
         old = {each.slot: each for each in plans if each.guaranteed == guaranteed}
-        if broken or (moved and not guaranteed):
-            kept = (
-                {} if broken else {each.slot: _relocked(state, each, ends, now) for each in old.values() if each.locked}
-            )
-        else:
-            kept = dict(old)
+        anew = broken or (moved and not guaranteed)
+        kept = dict(old)
+        for slot, each in old.items():
+            if each.locked and not broken and (anew or (slot, guaranteed) in layer.void):
+                kept[slot] = _relocked(state, each, ends, now)
+            elif anew or (slot, guaranteed) in layer.void:
+                del kept[slot]
         search = _Search(state, layer, pool, ends, guaranteed, now)
-        for slot in slots:
-            before = kept.get(slot)
-            if before is not None and before.locked:
-                continue
-            others = [other for key, other in kept.items() if key != slot]
-            from_s = now
-            if guaranteed and slot in renewed[0]:
-                from_s = min(renewed[0][slot].start_s, old[slot].start_s if slot in old else math.inf)
-            new = search.plan(slot, others, from_s, math.inf if before is None else before.start_s)
-            if new is not None:
-                kept[slot] = new
+        again = True
+        while again:
+            again = False
+            for slot in slots:
+                before = kept.get(slot)
+                if before is not None and (before.locked or not (follow or anew)):
+                    continue
+                own = _rank(state, slot)
+                others = [each for key, each in kept.items() if key != slot and (before or _rank(state, key) <= own)]
+                from_s = now
+                if guaranteed and slot in renewed[0]:
+                    from_s = min(renewed[0][slot].start_s, old[slot].start_s if slot in old else math.inf)
+                new = search.plan(slot, others, from_s, math.inf if before is None else before.start_s)
+                if new is not None:
+                    kept = {
+                        key: each
+                        for key, each in kept.items()
+                        if not (_gives_way(state, each, new) and _meet(each, new))
+                    }
+                    kept[slot] = new
+                    # Who moves up may make way for those before it: where all wait for their plan, all move that can.
+                    again |= before is not None and state.policy.starts_by_plan
         renewed.append(kept)
     _put(state, layer, pool, [each for kept in renewed for each in kept.values()], now)
+
+
+def _meet(one: Reservation, other: Reservation) -> bool:
+    """Whether two plans share a node."""
+    nodes = {share[0] for share in one.shares}
+    return any(share[0] in nodes for share in other.shares)
 
 
 def _relocked(state: State, plan: Reservation, ends: ExpectedEnds, now: float) -> Reservation:
@@ -241,24 +310,30 @@ def _locked(state: State, plans: list[Reservation]) -> list[Reservation]:
     if not state.policy.guarantees:
         return plans
     sure = {each.slot for each in plans if each.guaranteed}
-    return [
-        replace(each, locked=not each.guaranteed and each.slot not in sure and _rank(state, each.slot) == -math.inf)
-        for each in plans
-    ]
+    found = []
+    for each in plans:
+        locked = not each.guaranteed and each.slot not in sure and _rank(state, each.slot) == -math.inf
+        found.append(each if each.locked == locked else replace(each, locked=locked))
+    return found
 
 
 def _put(state: State, layer: QueueLayer, pool: int, plans: list[Reservation], now: float) -> None:
     """Keep the plans of one pool, each with what it leaves unused."""
     plans = _locked(state, plans)
+    old = state.reservations.get(pool, ())
     if not state.policy.starts_by_plan:
+        same = {id(each) for each in old} & {id(each) for each in plans}
+        touched = {share[0] for each in (*old, *plans) if id(each) not in same for share in each.shares}
         spared: list[Reservation] = []
         for guaranteed, ends in _kinds(layer, pool):
             ahead = Ahead(state.cluster.pools[pool], ends, state.table, now)
-            spared += with_spare(ahead, [each for each in plans if each.guaranteed == guaranteed])
+            of_kind = [each for each in plans if each.guaranteed == guaranteed]
+            for each in of_kind:
+                is_same = id(each) in same and not any(share[0] in touched for share in each.shares)
+                spared.append(each if is_same else with_spare(ahead, each, of_kind))
         plans = spared
     plans.sort(key=lambda each: (each.slot, each.guaranteed))
     kept = tuple(plans)
-    old = state.reservations.get(pool, ())
     if kept != old:
         layer.gained |= 1 << pool
     rest = {p: each for p, each in state.reservations.items() if p != pool}

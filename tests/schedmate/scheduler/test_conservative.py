@@ -10,10 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schedmate.scheduler import POLICIES, ClusterSpec, Job, Policy, Scheduler
+from schedmate.scheduler.actions import plan as plan_module
 
 _spec = importlib.util.spec_from_file_location(
     "conservative_oracle", Path(__file__).with_name("conservative_oracle.py")
@@ -62,10 +63,14 @@ def workloads(draw: st.DrawFn, largest: int, slack: int) -> list[Timed]:
 
 
 @pytest.mark.parametrize("slack", [0, 6])
-@settings(max_examples=500, deadline=None)
+@pytest.mark.parametrize("many_plans", [0, 3, math.inf], ids=["by table", "by both", "by looking ahead"])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), nodes=st.integers(1, 4), capacity=st.integers(1, 6))
-def test_same_as_the_plain_one(slack: int, data: st.DataObject, nodes: int, capacity: int) -> None:
-    """With exact estimates, and with estimates that jobs end before."""
+def test_same_as_the_plain_one(
+    monkeypatch: pytest.MonkeyPatch, slack: int, many_plans: float, data: st.DataObject, nodes: int, capacity: int
+) -> None:
+    """With exact estimates, and with estimates that jobs end before; by both ways of finding the first start."""
+    monkeypatch.setattr(plan_module, "MANY_PLANS", many_plans)
     jobs = data.draw(workloads(nodes * capacity, slack))
     assert run(jobs, ClusterSpec.uniform(nodes, capacity)) == oracle.starts(jobs, nodes, capacity)
 
@@ -95,7 +100,7 @@ def test_nobody_starts_later_than_first_promised(most: float, data: st.DataObjec
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), nodes=st.integers(1, 3), capacity=st.integers(1, 4))
 def test_one_reservation_is_easy(data: st.DataObject, nodes: int, capacity: int) -> None:
-    """With exact estimates: after an early end the plain path may reserve other nodes for the same time, this one does not."""
+    """With exact estimates; after an early end the plain path may reserve other nodes for the same time."""
     jobs = data.draw(workloads(nodes * capacity, 0))
     spec = ClusterSpec.uniform(nodes, capacity)
     assert run(jobs, spec, replace(POLICIES["easy"], reservations=1)) == run(jobs, spec, POLICIES["easy"])
