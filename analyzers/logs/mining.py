@@ -13,7 +13,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from analyzers.logs.fields import CAMEL, EVAL, NO_STEP, Pair, fraction, meaning, number
+from analyzers.logs.fields import CAMEL, EVAL, NO_STEP, Pair, meaning, number
 from analyzers.logs.series import Record, Series
 
 #: Words in the names of what is no work done: identities, amounts, times, hardware, quality.
@@ -62,10 +62,12 @@ class Candidate(NamedTuple):
     is_other: bool = False
 
 
-def candidates(text: str, found: list[Pair]) -> list[Candidate]:
-    """All numbers of a line that may count work, left to right; ``found`` are its pairs. Per cent count to 100."""
+def candidates(text: str, found: list[Pair], bare: tuple[int, int, int] | None) -> list[Candidate]:
+    """All numbers of a line that may count work, left to right; ``found`` are its pairs, ``bare`` its `fraction`.
+
+    Per cent count to 100.
+    """
     named = [candidate for pair in found if (candidate := _named(text, pair, found)) is not None]
-    bare = fraction(text, found)
     if bare is not None:
         step, total, at = bare
         slash = text.find(str(total)[-3:], at)

@@ -89,22 +89,27 @@ def read_line(text: str, formats: tuple[LogFormat, ...]) -> Reading | None:
     found = pairs(rest)
     first = _take_pairs(reading, found, names)
     begins = min(begins, first)
-    if reading.step is None:
-        bare = fraction(rest, found)
-        if bare is not None and (reading.epoch is not None or reading.loss is not None or "[" in rest[:60]):
-            reading.step, reading.total, at = bare
-            begins = min(begins, at)
-            reading.label = f"[/]{reading.total}:" + _LABEL.sub(" ", rest[:at].lower())[:60]
+    bare = fraction(rest, found) if reading.step is None else None
+    if bare is not None and (reading.epoch is not None or reading.loss is not None or "[" in rest[:60]):
+        reading.step, reading.total, at = bare
+        begins = min(begins, at)
+        reading.label = f"[/]{reading.total}:" + _LABEL.sub(" ", rest[:at].lower())[:60]
     if reading.step is None and reading.epoch is None and not reading.planned:
-        reading.mined = tuple(
-            candidate._replace(is_other=_OTHER_WORK.search(rest[: candidate.end][-200:]) is not None)
-            for candidate in candidates(rest, found)
-            if not _EVAL_TEXT.search(rest[: candidate.end][-200:])
-        )
+        reading.mined = _mined(rest, candidates(rest, found, bare))
     if not reading.says_something:
         return None
     _judge(reading, rest[:begins], found)
     return reading
+
+
+def _mined(text: str, found: list[Candidate]) -> tuple[Candidate, ...]:
+    """Those that do not count an evaluation; those after a word for other work are marked."""
+    if not found:
+        return ()
+    aside, other = _EVAL_TEXT.search(text), _OTHER_WORK.search(text)
+    until = aside.start() if aside is not None else len(text)
+    since = other.start() if other is not None else len(text)
+    return tuple(one._replace(is_other=since < one.end) for one in found if one.end <= until)
 
 
 def read_row(values: dict[str, str]) -> Reading | None:

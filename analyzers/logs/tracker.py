@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 
 from analyzers.logs.ending import End, EndWatch
@@ -187,17 +187,18 @@ class Tracker:
         reading = read_line(text, self.formats)
         if reading is None or reading.step is None:
             self._note(number, text)
-            self._plain(number, text)
+            self._plain(number, text, reading.time if reading is not None else None)
         if reading is None:
             return False
         self._enter(reading, number, text)
         return True
 
-    def _plain(self, number: int, text: str) -> None:
+    def _plain(self, number: int, text: str, time: datetime | None) -> None:
         """A line without a step: its time, and what it says about the job's end."""
         if not text or text.isspace():
             return
-        time = strip_prefix(text[:_STAMP_WITHIN]).time or time_within(text, _STAMP_WITHIN)
+        if time is None:
+            time = strip_prefix(text[:_STAMP_WITHIN]).time or time_within(text, _STAMP_WITHIN)
         self._since_stamp += 1
         if time is not None:
             self._stamp(self._clock.seconds(time), number, text)
@@ -288,7 +289,11 @@ class Tracker:
             self._mined += 1
             found = self.series[key] = Series(candidate.label, rank)
             found.is_mined, found.is_other = True, candidate.is_other
-        self._add(found, replace(record, step=candidate.step, total=candidate.total, epoch=context.epoch))
+        mined = Record(
+            record.file, record.number, record.text, record.order, 0, candidate.step, candidate.total, context.epoch,
+            loss=record.loss, time=record.time, elapsed=record.elapsed, pace=record.pace, eta=record.eta,
+        )  # fmt: skip
+        self._add(found, mined)
 
     def _without_step(self, reading: Reading, record: Record, rank: int | None, context: Context) -> None:
         latest = self._latest.get(rank)

@@ -20,12 +20,12 @@ def read(folder: Path, form: str, count: int = 40) -> Progress:
     lines = []
     for i in range(1, count + 1):
         time = datetime(2026, 11, 25, 8) + timedelta(seconds=30 * i)
-        lines.append(form.format(time=time, i=i, loss=3 / (1 + i / 10), wave=50 + 7 * (i % 3), **MULTIPLES(i)))
+        lines.append(form.format(time=time, i=i, loss=3 / (1 + i / 10), wave=50 + 7 * (i % 3), **multiples(i)))
     (folder / "x.log").write_text("\n".join(lines) + "\n")
     return read_progress(folder / "x.log")
 
 
-def MULTIPLES(i: int) -> dict[str, int]:  # noqa: N802
+def multiples(i: int) -> dict[str, int]:
     return {f"x{k}": k * i for k in (2, 30, 37, 50, 500, 1200, 4096, 5000)}
 
 
