@@ -36,8 +36,8 @@ class QueueLayer:
     ``reserved`` are the slots with a reservation, in the order in which they got it. Bits by pool: ``gained`` something
     happened that may let a waiting job start; ``stale`` a job ended otherwise than assumed, plans may move up;
     ``moved`` an expected end moved, expected plans are void; ``broken`` a higher class took from plans of a lower.
-    ``void`` are single plans of which something was taken. ``renewed_s``: when all plans of a pool were last looked
-    at. ``barred``: (tenant, pool) where a strict head is blocked in this cycle.
+    ``void`` are single plans that do not hold. ``renewed_s``: when the plans of a slot were last made to follow what
+    has happened. ``barred``: (tenant, pool) where a strict head is blocked in this cycle.
     """
 
     tree: TenantTree

@@ -18,7 +18,7 @@ from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.free_index import FreeIndex
-from schedmate.scheduler.queue_layer import QueueLayer
+from schedmate.scheduler.queue_layer import PlanKey, QueueLayer
 from schedmate.scheduler.state import State
 from schedmate.scheduler.tenants import TenantUse
 from schedmate.scheduler.timeline import Timeline
@@ -44,29 +44,48 @@ def plan(state: State, tx: Transaction, now: float) -> None:
     layer = state.layer
     if layer is None:
         return
+    later: set[PlanKey] = set()
     for pool, plans in list(state.reservations.items()):
         extend(state, tx, pool, now)
-        late = [each for each in plans if each.start_s < now]
-        if any(not each.guaranteed for each in late):
-            _void(state, layer, [each for each in late if not each.guaranteed], pool)
-        if any(each.guaranteed for each in late) or _is_overrun(state, layer, pool, now):
-            layer.broken |= 1 << pool
-        follow = bool(layer.stale >> pool & 1) and _may_follow(layer, pool, now)
-        if follow or (layer.moved | layer.broken) >> pool & 1 or _has_void(layer, plans):
-            _renew(state, layer, pool, now, follow)
-    layer.stale &= sum(1 << pool for pool in state.reservations)
-    layer.moved = layer.broken = 0
-    layer.void = frozenset()
+        void = _void_on(state, layer, pool, now)
+        if _follows_at_once(state, layer, pool):
+            follow = {each.slot for each in plans} if layer.stale >> pool & 1 else set()
+        else:
+            # An expected start that is known to be too early does no harm meanwhile: less is let past it.
+            follow = _turn(layer, plans, now)
+            waits = {key for key in void if not key[1] and key[0] not in follow}
+            later, void = later | waits, void - waits
+        if void or follow:
+            _renew(state, layer, pool, now, void, follow)
+    layer.stale = layer.moved = layer.broken = 0
+    layer.void = frozenset(later)
 
 
-def _has_void(layer: QueueLayer, plans: Sequence[Reservation]) -> bool:
-    return bool(layer.void) and any((each.slot, each.guaranteed) in layer.void for each in plans)
+def _void_on(state: State, layer: QueueLayer, pool: int, now: float) -> set[PlanKey]:
+    """The plans of a pool that do not hold: of which something was taken, that have passed, that rest on what moved."""
+    plans = state.reservations.get(pool, ())
+    overrun = layer.broken >> pool & 1 or _is_overrun(state, layer, pool, now)
+    if overrun or any(each.guaranteed and each.start_s < now for each in plans):
+        layer.broken |= 1 << pool
+        return {(each.slot, each.guaranteed) for each in plans}
+    moved = layer.moved >> pool & 1 or (state.policy.starts_by_plan and any(each.start_s < now for each in plans))
+    return {
+        (each.slot, each.guaranteed)
+        for each in plans
+        if (each.slot, each.guaranteed) in layer.void or (not each.guaranteed and (moved or each.start_s < now))
+    }
 
 
-def _may_follow(layer: QueueLayer, pool: int, now: float) -> bool:
-    """Whether plans are made anew because they may now be earlier: at once where little runs, else now and then. A job
-    with a plan starts as soon as it fits, whatever the plan says, so this only makes way for others later."""
-    return len(layer.ends[pool].order) < MANY_RUNNING or now >= layer.renewed_s.get(pool, -math.inf) + FOLLOW_S
+def _follows_at_once(state: State, layer: QueueLayer, pool: int) -> bool:
+    return state.policy.starts_by_plan or len(layer.ends[pool].order) < MANY_RUNNING
+
+
+def _turn(layer: QueueLayer, plans: Sequence[Reservation], now: float) -> set[int]:
+    """Where many run, the one job whose plans are to follow what has happened, if any is due. A job with a plan starts
+    as soon as it fits, whatever the plan says, so this only makes way for others later."""
+    renewed_s = layer.renewed_s
+    first = min(plans, key=lambda each: (renewed_s.get(each.slot, -math.inf), each.slot))
+    return {first.slot} if now >= renewed_s.get(first.slot, -math.inf) + FOLLOW_S else set()
 
 
 def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], now: float) -> bool:
@@ -78,8 +97,12 @@ def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], no
     best: tuple[Reservation, ...] = ()
     for pool in pools:
         extend(state, tx, pool, now)
-        if layer.moved >> pool & 1 or _has_void(layer, state.reservations.get(pool, ())):
-            _renew(state, layer, pool, now, False)
+        void = _void_on(state, layer, pool, now)
+        if not _follows_at_once(state, layer, pool):
+            void = {key for key in void if key[1]}
+        if void:
+            _renew(state, layer, pool, now, void, set())
+            layer.void -= void
             layer.moved &= ~(1 << pool)
         found = _both(state, layer, slot, pool, now)
         if found and (not best or found[0].start_s < best[0].start_s):
@@ -88,7 +111,9 @@ def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], no
         return False
     pool = best[0].pool
     tx.hold(slot)
-    _put(state, layer, pool, [*state.reservations.get(pool, ()), *best], now)
+    layer.renewed_s = {**layer.renewed_s, slot: now}
+    aheads = [Ahead(state.cluster.pools[pool], ends, state.table, now) for _, ends in _kinds(layer, pool)]
+    _put(state, layer, pool, [*state.reservations.get(pool, ()), *best], aheads)
     for new in best:
         nodes = {share[0] for share in new.shares}
         for other in state.reservations[pool]:
@@ -173,7 +198,7 @@ class _Search:
     ) -> None:
         self._state, self._layer, self._pool, self._ends = state, layer, pool, ends
         self._guaranteed, self._now = guaranteed, now
-        self._ahead = Ahead(state.cluster.pools[pool], ends, state.table, now)
+        self.ahead = Ahead(state.cluster.pools[pool], ends, state.table, now)
         self._timeline: Timeline | None = None
 
     def plan(self, slot: int, others: list[Reservation], from_s: float, before_s: float) -> Reservation | None:
@@ -197,7 +222,7 @@ class _Search:
         """Where all have plans and there are many, by table; else by looking ahead."""
         state, index = self._state, self._state.cluster.pools[self._pool]
         if len(others) < MANY_PLANS or not state.policy.starts_by_plan or not isinstance(index, FreeIndex):
-            return earliest(self._ahead, state.place, demand, others, window)
+            return earliest(self.ahead, state.place, demand, others, window)
         if self._timeline is None:
             starts_s, now, running = state.table.starts_s, self._now, state.table.shares
             releases = [
@@ -242,33 +267,33 @@ class _Search:
         return min([*times_s, *(other.end_s for other in others if other.end_s > after_s)], default=math.inf)
 
 
-def _renew(state: State, layer: QueueLayer, pool: int, now: float, follow: bool) -> None:
-    """The void plans of one pool anew, in the order of class and reservation; the others too where they may ``follow``
-    what has become free, or where all are void."""
-    broken, moved = layer.broken >> pool & 1, layer.moved >> pool & 1
-    if follow or broken or moved:
-        layer.renewed_s = {**layer.renewed_s, pool: now}
-        layer.stale &= ~(1 << pool)
-    plans = state.reservations.get(pool, ())
+def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[PlanKey], follow: set[int]) -> None:
+    """The ``void`` plans of one pool anew, in the order of class and reservation; those of the slots that ``follow``
+    move up if they can."""
+    renewed_s = layer.renewed_s
+    layer.renewed_s = {each: now if each in follow else renewed_s.get(each, -math.inf) for each in layer.reserved}
+    broken, plans = layer.broken >> pool & 1, state.reservations.get(pool, ())
     at = {slot: i for i, slot in enumerate(layer.reserved)}
     slots = sorted({old.slot for old in plans}, key=lambda slot: (_rank(state, slot), at.get(slot, -1)))
     renewed: list[Plans] = []
+    aheads: list[Ahead] = []
     for guaranteed, ends in _kinds(layer, pool):
         old = {each.slot: each for each in plans if each.guaranteed == guaranteed}
-        anew = broken or (moved and not guaranteed)
         kept = dict(old)
         for slot, each in old.items():
-            if each.locked and not broken and (anew or (slot, guaranteed) in layer.void):
-                kept[slot] = _relocked(state, each, ends, now)
-            elif anew or (slot, guaranteed) in layer.void:
-                del kept[slot]
+            if (slot, guaranteed) in void:
+                if each.locked and not broken:
+                    kept[slot] = _relocked(state, each, ends, now)
+                else:
+                    del kept[slot]
         search = _Search(state, layer, pool, ends, guaranteed, now)
         again = True
         while again:
             again = False
             for slot in slots:
                 before = kept.get(slot)
-                if before is not None and (before.locked or not (follow or anew)):
+                looked_at = slot in follow or (slot, guaranteed) in void or (before is None and slot in old)
+                if not looked_at or (before is not None and before.locked):
                     continue
                 own = _rank(state, slot)
                 others = [each for key, each in kept.items() if key != slot and (before or _rank(state, key) <= own)]
@@ -286,7 +311,8 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, follow: bool)
                     # Who moves up may make way for those before it: where all wait for their plan, all move that can.
                     again |= before is not None and state.policy.starts_by_plan
         renewed.append(kept)
-    _put(state, layer, pool, [each for kept in renewed for each in kept.values()], now)
+        aheads.append(search.ahead)
+    _put(state, layer, pool, [each for kept in renewed for each in kept.values()], aheads)
 
 
 def _meet(one: Reservation, other: Reservation) -> bool:
@@ -317,16 +343,15 @@ def _locked(state: State, plans: list[Reservation]) -> list[Reservation]:
     return found
 
 
-def _put(state: State, layer: QueueLayer, pool: int, plans: list[Reservation], now: float) -> None:
-    """Keep the plans of one pool, each with what it leaves unused."""
+def _put(state: State, layer: QueueLayer, pool: int, plans: list[Reservation], aheads: list[Ahead]) -> None:
+    """Keep the plans of one pool, each with what it leaves unused; ``aheads`` in the order of the kinds."""
     plans = _locked(state, plans)
     old = state.reservations.get(pool, ())
     if not state.policy.starts_by_plan:
         same = {id(each) for each in old} & {id(each) for each in plans}
         touched = {share[0] for each in (*old, *plans) if id(each) not in same for share in each.shares}
         spared: list[Reservation] = []
-        for guaranteed, ends in _kinds(layer, pool):
-            ahead = Ahead(state.cluster.pools[pool], ends, state.table, now)
+        for (guaranteed, _), ahead in zip(_kinds(layer, pool), aheads, strict=True):
             of_kind = [each for each in plans if each.guaranteed == guaranteed]
             for each in of_kind:
                 is_same = id(each) in same and not any(share[0] in touched for share in each.shares)
@@ -334,8 +359,9 @@ def _put(state: State, layer: QueueLayer, pool: int, plans: list[Reservation], n
         plans = spared
     plans.sort(key=lambda each: (each.slot, each.guaranteed))
     kept = tuple(plans)
-    if kept != old:
-        layer.gained |= 1 << pool
+    if kept == old:
+        return
+    layer.gained |= 1 << pool
     rest = {p: each for p, each in state.reservations.items() if p != pool}
     state.reservations = {**rest, pool: kept} if kept else rest
 
