@@ -2,7 +2,8 @@
 
 Every job gets, when it is submitted, the earliest start that takes nothing from the reservations there are. When a
 job ends early the others are looked at in order: each moves to an earlier start if there is one beside the
-reservations of all others as they then are, and so again until nobody moves. Nodes are looked at one by one, time by time.
+reservations of all others as they then are, and so again until nobody moves. Nodes are looked at one by one, time
+by time.
 
 Jobs are (submit, gpus, runtime, estimate), none longer than its estimate, all at least 1. The result is a start time
 for each.
