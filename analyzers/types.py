@@ -21,6 +21,9 @@ FACT_NAMES: tuple[str, ...] = (
     "checkpoints", "resumable", "early_stopping",
 )  # fmt: skip
 
+#: Every name that what a launch asks the scheduler for can have: GPUs, nodes and host memory of the whole job.
+REQUEST_NAMES: tuple[str, ...] = ("limit_s", "gpus", "gpu_type", "nodes", "memory_mib", "name")
+
 #: How a job can end.
 Outcome = Literal["completed", "failed", "cancelled", "timeout"]
 
@@ -83,11 +86,13 @@ class SourceFacts:
     """What source and launch command say. A fact that can not be known is absent, never guessed.
 
     ``fingerprint`` identifies the workload for retrieval (stable under renames of paths, comments and seeds).
+    ``request`` is what the launch asks the scheduler for (names in ``REQUEST_NAMES``), with the lines that say so.
     """
 
     facts: Mapping[str, Fact] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     fingerprint: str = ""
+    request: Mapping[str, Fact] = field(default_factory=dict)
 
     def value(self, name: str, minimum_confidence: float = 0.5) -> JsonValue:
         """The fact's value, or None where it is absent or less sure than ``minimum_confidence``."""
@@ -119,7 +124,9 @@ class Progress:
     """How far a job is, read from its log.
 
     ``seconds_per_step`` is at the present pace; ``eta_seconds`` counts from the last record to the end of the
-    whole run. ``last_loss`` is a number or the string ``"nan"``. What the log does not say is None.
+    whole run. ``last_loss`` is a number or the string ``"nan"``. ``ended`` is how the log ends where it says so.
+    ``not_understood`` names what no line of the log was understood to hold: then trouble may be missed. What the log
+    does not say is None.
     """
 
     current_step: int | None = None
@@ -132,6 +139,8 @@ class Progress:
     anomaly: Anomaly | None = None
     evidence: tuple[LogEvidence, ...] = ()
     format: str | None = None
+    ended: Outcome | None = None
+    not_understood: tuple[Literal["counter", "time"], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

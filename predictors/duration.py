@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from analyzers.history.index import end_s
 from analyzers.ports import HistoryStore
 from analyzers.types import JobRecord, SourceFacts, Submission
-from predictors.mixture import Mixture, bells, mix
+from predictors.mixture import Mixture, bells, beyond, mix
 from predictors.prior import Prior, duration_prior
 from predictors.types import Quantiles
 
@@ -23,6 +23,8 @@ _RECENCY_HALF_JOBS = 10.0
 #: Runs of the very same job still differ by about a fifth; around few jobs the bell is wider than around many.
 _LEAST_SPREAD = 0.2
 _LONE_SPREAD = 0.7
+#: A job killed at its limit is recorded as lasting at least this share of it.
+_AT_LIMIT = 0.99
 
 
 class DurationEstimator:
@@ -41,7 +43,7 @@ class DurationEstimator:
         """Quantiles p10, p50, p90, p99 in seconds, never above ``submission.limit_s``."""
         similar = self.history_.similar(submission, facts.fingerprint, k=K_SIMILAR, before_s=submission.submit_s)
         prior = duration_prior(submission, facts)
-        return duration_distribution(similar, prior).quantiles(submission.limit_s)
+        return duration_distribution(similar, prior, submission.limit_s).quantiles(submission.limit_s)
 
 
 def evidence(similar: Similar) -> list[float]:
@@ -49,17 +51,55 @@ def evidence(similar: Similar) -> list[float]:
     return [score**_EVIDENCE_POWER for _, score in similar]
 
 
-def duration_distribution(similar: Similar, prior: Prior) -> Mixture:
-    """Similar jobs' durations, each a bell, mixed with the prior by the evidence behind either."""
+def hit_its_limit(record: JobRecord) -> bool:
+    """Whether the job was ended by its own time limit, so that it is only known to need at least that long."""
+    if record.outcome == "timeout":
+        return True
+    limit_s = record.requested_s
+    return record.outcome != "completed" and bool(limit_s) and (record.duration_s or 0.0) >= _AT_LIMIT * (limit_s or 0)
+
+
+def duration_distribution(similar: Similar, prior: Prior, limit_s: float | None) -> Mixture:
+    """Similar jobs' durations, each a bell, mixed with the prior by the evidence behind either.
+
+    The runtime if nothing cut it at ``limit_s``: cut quantiles and the chance of a timeout both follow from it.
+    """
+    seen = seen_distribution(similar, limit_s)
+    return prior.mixture if seen is None else mix([seen, prior.mixture])
+
+
+def seen_distribution(similar: Similar, limit_s: float | None) -> Mixture | None:
+    """What similar jobs alone say, with a mass of the jobs that they are worth; None where they are worth nothing."""
     total = sum(evidence(similar))
     if total <= 0:
-        return prior.mixture
+        return None
+    width = spread(similar)
+    weighted = [(record, share * total) for (record, _), share in zip(similar, _shares(similar), strict=True)]
+    # Without a limit to compare with, jobs are expected to get the limit that those before them got.
+    cut = [(r, w) for r, w in weighted if limit_s and hit_its_limit(r)]
+    whole = [(r, w) for r, w in weighted if not (limit_s and hit_its_limit(r))]
+    parts = [
+        shape(lengths, [width] * len(jobs), [w for _, w in jobs])
+        for shape, jobs, lengths in (
+            (bells, whole, [r.duration_s or 0.0 for r, _ in whole]),
+            (beyond, cut, [_cut_at_s(r) for r, _ in cut]),
+        )
+        if jobs
+    ]
+    return mix(parts)
+
+
+def spread(similar: Similar) -> float:
+    """The standard deviation, on the log scale, of one more run around each similar one."""
     shares = _shares(similar)
     independent = 1.0 / sum(share**2 for share in shares)
-    spread = math.hypot(_LEAST_SPREAD, _LONE_SPREAD / math.sqrt(1.0 + min(independent, total)))
-    durations = [record.duration_s or 0.0 for record, _ in similar]
-    seen = bells(durations, [spread] * len(durations), [share * total for share in shares])
-    return mix([seen, prior.mixture])
+    return math.hypot(_LEAST_SPREAD, _LONE_SPREAD / math.sqrt(1.0 + min(independent, sum(evidence(similar)))))
+
+
+def _cut_at_s(record: JobRecord) -> float:
+    """At least how long a job that hit its limit needed: recorded ends are a little before or after the limit."""
+    ran_s, limit_s = record.duration_s or 0.0, record.requested_s or 0.0
+    return max(ran_s, limit_s) if ran_s >= _AT_LIMIT * limit_s else ran_s
 
 
 def _shares(similar: Similar) -> list[float]:

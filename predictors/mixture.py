@@ -16,6 +16,7 @@ _BELL_WEIGHTS = np.exp(-0.5 * _BELL**2) / np.exp(-0.5 * _BELL**2).sum()
 #: No job counts as shorter: start-up alone takes this long, and clocks tick in seconds.
 MIN_DURATION_S = 1.0
 LEVELS = (0.1, 0.5, 0.9, 0.99)
+_HAIR = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,11 @@ class Mixture:
         return np.exp(np.interp(levels, reached, self.points))
 
     def share_above(self, seconds: float) -> float:
-        """The probability of lasting at least ``seconds``."""
-        return float(self.weights[self.points >= np.log(max(seconds, MIN_DURATION_S))].sum() / self.mass)
+        """The probability of lasting at least ``seconds``: the inverse of `quantile_s`, so that both tell one story."""
+        reached = (np.cumsum(self.weights) - 0.5 * self.weights) / self.mass
+        # A hair below the moment: jobs that end at it exactly (killed at the limit) count as having lasted.
+        at = np.log(max(seconds, MIN_DURATION_S)) - _HAIR
+        return 1.0 - float(np.interp(at, self.points, reached, left=0.0, right=1.0))
 
     def quantiles(self, limit_s: float | None) -> Quantiles:
         """The four published quantiles, never decreasing, never above the hard limit."""
@@ -53,8 +57,19 @@ class Mixture:
 
 def bells(centres_s: Sequence[float], spreads: Sequence[float], weights: Sequence[float]) -> Mixture:
     """Log-normal bells: one around each centre (seconds) with its standard deviation on the log scale."""
+    return _shaped(_BELL, centres_s, spreads, weights)
+
+
+def beyond(bounds_s: Sequence[float], spreads: Sequence[float], weights: Sequence[float]) -> Mixture:
+    """What is only known to last at least each bound (seconds): the upper half of a bell that starts there."""
+    return _shaped(np.abs(_BELL), bounds_s, spreads, weights)
+
+
+def _shaped(
+    bell: NDArray[np.float64], centres_s: Sequence[float], spreads: Sequence[float], weights: Sequence[float]
+) -> Mixture:
     centres = np.log(np.maximum(np.asarray(centres_s, dtype=float), MIN_DURATION_S))
-    shapes = np.asarray(spreads, dtype=float)[:, None] * _BELL[None, :]
+    shapes = np.asarray(spreads, dtype=float)[:, None] * bell[None, :]
     points = (centres[:, None] + shapes).ravel()
     each = np.asarray(weights, dtype=float)[:, None] * _BELL_WEIGHTS[None, :]
     return _sorted(points, each.ravel())

@@ -1,36 +1,49 @@
 """How a job will end: counts among similar jobs, smoothed by published base rates.
 
 Base rates: Jeon et al. (ATC'19), Philly, shares of jobs: 69.3 % passed, 17.2 % unsuccessful, 13.5 % killed by their
-user. Philly had no time limits; with one, the share that hits it comes from the duration's own distribution.
+user. Philly had no time limits; with one, the chance of hitting it is that of lasting as long, from the duration's own
+distribution, so that the two answers agree.
 """
 
 from __future__ import annotations
 
-from predictors.duration import Similar, evidence
+import math
+
+from predictors.duration import Similar, evidence, hit_its_limit, spread
+from predictors.mixture import MIN_DURATION_S
 from predictors.types import OutcomeProbabilities
 
 _BASE_RATES = {"completed": 0.693, "failed": 0.172, "cancelled": 0.135}
 #: Jobs' worth of trust in the base rates.
 _PRIOR_JOBS = 3.0
-_MAX_TIMEOUT_PRIOR = 0.3
-#: A job killed at its limit is recorded as lasting at least this share of it.
-_AT_LIMIT = 0.99
 
 
-def outcome_probabilities(similar: Similar, share_beyond_limit: float) -> OutcomeProbabilities:
+def outcome_probabilities(
+    similar: Similar, limit_s: float | None = None, share_beyond_limit: float = 0.0
+) -> OutcomeProbabilities:
     """Dirichlet-smoothed shares.
 
-    ``share_beyond_limit`` is the probability (0..1) that the job would last beyond its limit; 0 without a limit.
+    ``share_beyond_limit`` is the probability (0..1) that the job would last at least ``limit_s``; with a limit it is
+    the chance of a timeout, and the other ends share what is left. Without one, similar jobs' timeouts are counted.
     """
-    timeout = min(_MAX_TIMEOUT_PRIOR, max(0.0, share_beyond_limit))
-    counts = {name: _PRIOR_JOBS * rate * (1.0 - timeout) for name, rate in _BASE_RATES.items()}
-    counts["timeout"] = _PRIOR_JOBS * timeout
+    counts = {name: _PRIOR_JOBS * rate for name, rate in _BASE_RATES.items()} | {"timeout": 0.0}
+    width = spread(similar) if similar else 0.0
     for (record, _), weight in zip(similar, evidence(similar), strict=True):
-        ended = record.outcome
-        if ended is None:
+        if record.outcome is None:
             continue
-        limit_s = record.requested_s
-        at_limit = limit_s is not None and (record.duration_s or 0.0) >= _AT_LIMIT * limit_s > 0
-        counts["timeout" if at_limit and ended in ("failed", "cancelled") else ended] += weight
-    total = sum(counts.values())
-    return OutcomeProbabilities(**{name: count / total for name, count in counts.items()})
+        ended = "timeout" if hit_its_limit(record) else record.outcome
+        # Only what ends before the limit can end in its own way: short failures still do, long successes do not.
+        counts[ended] += weight * (_share_before(record.duration_s or 0.0, limit_s, width) if limit_s else 1.0)
+    if not limit_s:
+        total = sum(counts.values())
+        return OutcomeProbabilities(**{name: count / total for name, count in counts.items()})
+    timeout = min(1.0, max(0.0, share_beyond_limit))
+    others = sum(counts[name] for name in _BASE_RATES)
+    shares = {name: (1.0 - timeout) * counts[name] / others for name in _BASE_RATES}
+    return OutcomeProbabilities(**shares, timeout=timeout)
+
+
+def _share_before(duration_s: float, limit_s: float, width: float) -> float:
+    """The chance that another run of a job that took ``duration_s`` ends before ``limit_s``."""
+    deviations = math.log(max(limit_s, MIN_DURATION_S) / max(duration_s, MIN_DURATION_S)) / width
+    return 0.5 * (1.0 + math.erf(deviations / math.sqrt(2.0)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from analyzers.durations import short_duration
 from analyzers.types import SourceFacts, Submission
 from predictors.hardware import TYPICAL, gpu_model
 from predictors.mixture import Mixture, bells, between, mix
@@ -36,6 +37,9 @@ _UNKNOWN_STEP_SPREAD = 1.5
 #: Share of jobs that do not reach their end: 30.7 % of Philly's.
 _ENDS_EARLY = 0.3
 _EARLIEST_END_S = 15.0
+#: What a prior is worth in jobs: where the source tells how much work there is, and where only figures of others do.
+_TOLD_JOBS = 3.0
+_PUBLISHED_JOBS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +58,23 @@ def duration_prior(submission: Submission, facts: SourceFacts) -> Prior:
         spread = _UNKNOWN_STEP_SPREAD if size.parameters is None else _PHYSICS_SPREAD
         end = bells([run_s], [spread], [1.0 - _ENDS_EARLY])
         early = between(_EARLIEST_END_S, run_s, _ENDS_EARLY)
-        return Prior(mix([end, early]).scaled(3.0), (_told(size, run_s, submission),))
+        prior = mix([end, early]).scaled(_TOLD_JOBS)
+        return Prior(prior, (f"{_told(size, run_s, submission)}; {_counts_as(_TOLD_JOBS)}",))
     factor = min(_MAX_SIZE_FACTOR, max(1, size.gpus) ** _SIZE_EXPONENT)
     published = bells([_MEDIAN_S * factor], [_SPREAD], [1.0])
-    reason = f"published GPU clusters: half of the jobs of this size end within {_short(_MEDIAN_S * factor)}"
+    reason = f"published GPU clusters: half of the jobs of this size end within {short_duration(_MEDIAN_S * factor)}"
     if not submission.limit_s:
-        return Prior(published.scaled(2.0), (reason,))
+        return Prior(published.scaled(_PUBLISHED_JOBS), (f"{reason}; {_counts_as(_PUBLISHED_JOBS)}",))
     shares = [share * submission.limit_s for share in _USED_SHARES]
     used = bells(shares, [_SHARE_SPREAD] * len(shares), [1.0 / len(shares)] * len(shares))
-    by_limit = f"limit of {_short(submission.limit_s)}: jobs use anything from nothing to all of theirs"
-    return Prior(mix([published, used]).scaled(2.0), (by_limit, reason))
+    by_limit = f"limit of {short_duration(submission.limit_s)}: jobs use anything from nothing to all of theirs"
+    half = _counts_as(0.5 * _PUBLISHED_JOBS)
+    return Prior(mix([published, used]).scaled(_PUBLISHED_JOBS), (f"{by_limit}; {half}", f"{reason}; {half}"))
+
+
+def _counts_as(jobs: float) -> str:
+    """How much a reason weighs beside the similar jobs, which say how many they are worth."""
+    return f"counts as {jobs:g} job{'s' if jobs != 1 else ''}"
 
 
 def physics_s(size: Workload, gpu_type: str | None, facts: SourceFacts) -> float | None:
@@ -85,7 +96,7 @@ def _told(size: Workload, run_s: float, submission: Submission) -> str:
     model = f"a {_count(size.parameters)}-parameter model" if size.parameters else "a model of unknown size"
     return (
         f"source: {size.steps:,.0f} steps of {model} on {size.gpus} x {where}, "
-        f"about {_short(run_s)} if it runs to the end"
+        f"about {short_duration(run_s)} if it runs to the end"
     )
 
 
@@ -94,10 +105,3 @@ def _count(value: float) -> str:
         if value >= size:
             return f"{value / size:.3g}{letter}"
     return f"{value:.0f}"
-
-
-def _short(seconds: float) -> str:
-    for size_s, unit in ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min")):
-        if seconds >= size_s:
-            return f"{seconds / size_s:.3g} {unit}"
-    return f"{seconds:.0f} s"

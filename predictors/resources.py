@@ -46,11 +46,18 @@ def gpu_memory_mib(submission: Submission, facts: SourceFacts, similar: Similar)
     return _clipped(interval, min(CONTEXT_MIB / 2, ceiling_mib), ceiling_mib), reason
 
 
-def host_memory_mib(submission: Submission, facts: SourceFacts, similar: Similar) -> Interval:
-    """Peak MiB of the whole job on its hosts."""
+def host_memory_mib(submission: Submission, facts: SourceFacts, similar: Similar) -> tuple[Interval, str | None]:
+    """Peak MiB of the whole job on its hosts, never above what the launch asks for; the reason where that cuts it."""
     gpus = workload(submission, facts).gpus
     seen = [(record.peak_host_memory_mib, w) for (record, _), w in zip(similar, evidence(similar), strict=True)]
-    return _corrected(_HOST_MIB_PER_GPU * gpus, _HOST_SPREAD, seen)[0]
+    interval, _ = _corrected(_HOST_MIB_PER_GPU * gpus, _HOST_SPREAD, seen)
+    asked = facts.request.get("memory_mib")
+    if asked is None or not isinstance(asked.value, int | float) or interval.high <= asked.value:
+        return interval, None
+    reason = f"host memory: cut at the {asked.value / 1024:,.4g} GiB asked for"
+    if interval.value > asked.value:
+        reason += f"; such jobs take about {interval.value / 1024:,.0f} GiB, so it may be killed for its memory"
+    return _clipped(interval, 0.0, asked.value), reason
 
 
 def gpu_utilization(similar: Similar) -> Interval:

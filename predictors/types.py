@@ -48,8 +48,24 @@ class SimilarJob:
 
 
 @dataclass(frozen=True, slots=True)
+class Assumed:
+    """Something that the submission left open and the launch says: its name (``gpus``, ``limit_s``, ...) and the place.
+
+    ``file`` is relative to the work dir, ``"launch"`` for the launch command, None where no one line says so.
+    """
+
+    name: str
+    value: str | int | float
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
-    """Everything predicted for one submission. ``gpu_memory_mib`` is per GPU; ``gpu_utilization`` in 0..1."""
+    """Everything predicted for one submission. ``gpu_memory_mib`` is per GPU; ``gpu_utilization`` in 0..1.
+
+    ``assumed``: what was taken from the launch because the submission did not say it.
+    """
 
     duration_s: Quantiles
     outcome: OutcomeProbabilities
@@ -60,3 +76,4 @@ class Prediction:
     reasons: tuple[str, ...] = ()
     model_version: str = ""
     warnings: tuple[str, ...] = field(default=())
+    assumed: tuple[Assumed, ...] = ()

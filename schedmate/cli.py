@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +25,7 @@ from schedmate.commands import (
     version,
 )
 from schedmate.config import use_sources
+from schedmate.console import visible
 
 app = typer.Typer(
     name="schedmate",
@@ -36,6 +38,12 @@ app = typer.Typer(
 )
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        version.version()
+        raise typer.Exit
+
+
 @app.callback()
 def _root(
     config_file: Annotated[
@@ -45,6 +53,9 @@ def _root(
         list[str] | None,
         typer.Option("--set", help="Set one value, for example --set service.port=9000.", metavar="KEY=VALUE"),
     ] = None,
+    _: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
+    ] = False,
 ) -> None:
     """Reads what lies unused next to every GPU job and schedules with it.
 
@@ -73,6 +84,7 @@ def run(argv: list[str] | None = None) -> None:
     command = typer.main.get_command(app)
     try:
         code = command.main(args=words, prog_name="schedmate", standalone_mode=False)
+        sys.stdout.flush()
         raise SystemExit(code if isinstance(code, int) else 0)
     except (typer.Abort, KeyboardInterrupt):
         _complain("interrupted")
@@ -89,6 +101,7 @@ def run(argv: list[str] | None = None) -> None:
         _complain(str(error))
         raise SystemExit(2) from None
     except (OSError, MemoryError, RecursionError) as error:
+        _drop_unwritten()
         if debug:
             raise
         _complain(f"{type(error).__name__}: {error}; pass --debug for the traceback")
@@ -98,6 +111,14 @@ def run(argv: list[str] | None = None) -> None:
             raise
         _complain(f"internal error, please report it: {type(error).__name__}: {error}; pass --debug for the traceback")
         raise SystemExit(2) from None
+
+
+def _drop_unwritten() -> None:
+    """What could not be written to stdout would be tried again at the very end, and complained about there."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse(error: TyperException) -> None:
@@ -110,5 +131,5 @@ def _refuse(error: TyperException) -> None:
 
 
 def _complain(text: str) -> None:
-    line = " ".join(text.split())
+    line = visible(" ".join(text.split()))
     print(f"schedmate: {line}", file=sys.stderr)  # noqa: T201

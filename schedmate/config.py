@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from prompts.errors import UserError
+from schedmate.files import read_small
 
 Value = str | int | float | bool
 
@@ -28,24 +29,34 @@ class Key:
     choices: tuple[str, ...] = ()
     secret: bool = False
     minimum: float | None = None
+    maximum: float | None = None
 
 
 def _data_home() -> str:
-    base = os.environ.get("XDG_DATA_HOME") or str(Path("~/.local/share").expanduser())
-    return str(Path(base) / "schedmate")
+    """The usual folder; empty where there is no home to put it in (a user without an account entry)."""
+    base = os.environ.get("XDG_DATA_HOME") or _expanded("~/.local/share")
+    return str(Path(base) / "schedmate") if base else ""
+
+
+def _expanded(path: str) -> str:
+    """The path with ``~`` expanded; empty where nobody knows what that is."""
+    try:
+        return str(Path(path).expanduser())
+    except RuntimeError:
+        return ""
 
 
 KEYS: tuple[Key, ...] = (
     Key("data.dir", "", "Folder for everything SchedMate keeps (default: $XDG_DATA_HOME/schedmate)."),
     Key("history.store", "", "File of the job history (default: history.jsonl in data.dir)."),
     Key("service.host", "127.0.0.1", "Address that `serve` listens on."),
-    Key("service.port", 8765, "Port that `serve` listens on.", minimum=0),
+    Key("service.port", 8765, "Port that `serve` listens on.", minimum=0, maximum=65_535),
     Key(
         "service.database",
         "",
         "SQLAlchemy URL of the service's database (default: service.sqlite in data.dir).",
     ),
-    Key("service.max_upload_mib", 256, "Largest accepted upload in MiB.", minimum=1),
+    Key("service.max_upload_mib", 256, "Largest accepted upload in MiB.", minimum=1, maximum=1 << 20),
     Key("batch.workers", 0, "Worker processes of `batch` (0: one per processor).", minimum=0),
     Key("llm.provider", "none", "Where a language model is asked, if at all.", choices=("none", "openai")),
     Key("llm.base_url", "", "Base URL of an OpenAI-compatible endpoint, for example http://127.0.0.1:8000/v1."),
@@ -59,6 +70,8 @@ KEYS: tuple[Key, ...] = (
     Key("llm.timeout_s", 20.0, "Seconds after which a model's answer is given up.", minimum=0.1),
 )
 _BY_NAME = {key.name: key for key in KEYS}
+#: Variables of that prefix which are not settings: they steer the tests.
+_NOT_SETTINGS = frozenset({"SCHEDMATE_REQUIRE_REAL", "SCHEDMATE_SHARED"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +85,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings. ``get`` returns the value; derived defaults (paths under data.dir) are filled in."""
+    """All settings, and what was set but is none. Derived defaults (paths under data.dir) are filled in."""
 
     by_name: Mapping[str, Setting]
+    warnings: tuple[str, ...] = ()
 
     def get(self, name: str) -> Value:
         """The value of ``name``, for example ``"service.port"``."""
@@ -93,8 +107,11 @@ class Settings:
         return float(self.get(name))
 
     def path(self, name: str) -> Path:
-        """The value as a path, ``~`` expanded."""
-        return Path(self.text(name)).expanduser()
+        """The value as a path, ``~`` expanded. Raises `UserError` where there is none."""
+        path = _expanded(self.text(name)) if self.text(name) else ""
+        if not path:
+            raise UserError(f"{name}: there is no home folder to put it in", f"set {name} or data.dir to a full path")
+        return Path(path)
 
 
 _file: Path | None = None
@@ -109,8 +126,16 @@ def use_sources(file: Path | None, flags: list[str]) -> None:
 
 def default_files() -> list[Path]:
     """Where a configuration file is looked for, first found wins."""
-    home = os.environ.get("XDG_CONFIG_HOME") or str(Path("~/.config").expanduser())
-    return [Path(home) / "schedmate" / "config.toml", Path("/etc/schedmate/config.toml")]
+    home = os.environ.get("XDG_CONFIG_HOME") or _expanded("~/.config")
+    folders = [Path(home) / "schedmate"] if home else []
+    return [folder / "config.toml" for folder in (*folders, Path("/etc/schedmate"))]
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # in a folder that is closed to us: somebody else's home
+        return False
 
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -120,7 +145,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
 
     path = _file or (Path(env["SCHEDMATE_CONFIG"]) if env.get("SCHEDMATE_CONFIG") else None)
     if path is None:
-        path = next((p for p in default_files() if p.is_file()), None)
+        path = next((p for p in default_files() if _is_there(p)), None)
     if path is not None:
         for name, value in _flatten(_read(path), str(path)).items():
             found[name] = Setting(_key(name, str(path)), _typed(name, value, str(path)), f"file {path}")
@@ -129,6 +154,9 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         variable = "SCHEDMATE_" + key.name.replace(".", "_").upper()
         if env.get(variable):
             found[key.name] = Setting(key, _typed(key.name, env[variable], variable), f"environment {variable}")
+
+    known = {"SCHEDMATE_CONFIG", *("SCHEDMATE_" + key.name.replace(".", "_").upper() for key in KEYS)}
+    unknown = sorted(name for name in env if name.startswith("SCHEDMATE_") and name not in known | _NOT_SETTINGS)
 
     for flag in _flags:
         name, equals, value = flag.partition("=")
@@ -139,22 +167,20 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     data_dir = found["data.dir"]
     if not data_dir.value:
         found["data.dir"] = data_dir = Setting(data_dir.key, _data_home(), data_dir.source)
-    base = Path(str(data_dir.value)).expanduser()
+    base = _expanded(str(data_dir.value)) if data_dir.value else ""
     for name, value in (
-        ("history.store", str(base / "history.jsonl")),
-        ("service.database", f"sqlite:///{base / 'service.sqlite'}"),
+        ("history.store", f"{base}/history.jsonl"),
+        ("service.database", f"sqlite:///{base}/service.sqlite"),
     ):
-        if not found[name].value:
+        if base and not found[name].value:
             found[name] = Setting(found[name].key, value, found[name].source)
-    return Settings(found)
+    return Settings(found, tuple(f"{name} in the environment is no setting of SchedMate" for name in unknown))
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}", "give a readable TOML file with --config") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return tomllib.loads(read_small(path, "give a readable TOML file with --config"))
+    except (ValueError, RecursionError) as error:  # ValueError: also a date or a number out of range
         raise UserError(f"{path}: not valid TOML ({error})", "correct the file") from None
 
 
@@ -184,11 +210,23 @@ def _typed(name: str, value: Any, where: str) -> Value:
         typed: Value = kind(value)
         if isinstance(value, float) and kind is int and value != int(value):
             raise ValueError
-    except ValueError:
+        if isinstance(typed, str) and "\0" in typed:
+            raise ValueError
+    except (ValueError, OverflowError):
         what = {int: "a whole number", float: "a number", str: "text"}[kind]
-        raise UserError(f"{where}: {name} must be {what}, not {value!r}") from None
+        raise UserError(f"{where}: {name} must be {what}, not {_shown(value)}") from None
     if key.choices and typed not in key.choices:
-        raise UserError(f"{where}: {name} must be one of {', '.join(key.choices)}, not {value!r}")
-    if key.minimum is not None and not float(typed) >= key.minimum:
-        raise UserError(f"{where}: {name} must be at least {key.minimum:g}, not {value!r}")
+        raise UserError(f"{where}: {name} must be one of {', '.join(key.choices)}, not {_shown(value)}")
+    number = 0.0 if isinstance(typed, str) else typed  # compared as it is: a huge whole number fits no float
+    if key.minimum is not None and not number >= key.minimum:
+        raise UserError(f"{where}: {name} must be at least {key.minimum:g}, not {_shown(value)}")
+    if key.maximum is not None and number > key.maximum:
+        raise UserError(f"{where}: {name} must be at most {key.maximum:.0f}, not {_shown(value)}")
     return typed
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)[:200]
+    except ValueError:  # Python prints no number of thousands of digits
+        return "a huge number"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -39,11 +40,16 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
+#: Columns of what is not shown on a terminal: a reader who greps or copies wants a line to stay a line.
+_UNWRAPPED_COLUMNS = 1000
+
+
 def out() -> Console:
-    """The console for results."""
+    """The console for results; in a pipe or a file nothing is wrapped or shortened, unless COLUMNS says how wide."""
     from rich.console import Console
 
-    return Console(soft_wrap=False, highlight=False)
+    wrapped = sys.stdout.isatty() or os.environ.get("COLUMNS")
+    return Console(soft_wrap=False, highlight=False, width=None if wrapped else _UNWRAPPED_COLUMNS)
 
 
 def err() -> Console:
@@ -57,8 +63,12 @@ def safe(text: str, limit: int = 4000) -> str:
     """Untrusted text made fit for a terminal: control characters shown as escapes, markup brackets escaped."""
     from rich.markup import escape
 
-    shown = "".join(c if c == "\t" or c.isprintable() else c.encode("unicode_escape").decode() for c in text[:limit])
-    return escape(shown)
+    return escape(visible(text[:limit]))
+
+
+def visible(text: str) -> str:
+    """Text with control characters, and what else could steer a terminal, shown as escapes."""
+    return "".join(c if c == "\t" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 @contextmanager

@@ -4,38 +4,44 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import UTC, datetime
 
+from analyzers.durations import short_duration
 from prompts.errors import UserError
+
+__all__ = ["parse_duration", "parse_moment", "short_duration"]
 
 _UNIT_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "min": 60.0, "s": 1.0}
 _PARTS = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|min|m|s)\s*")
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+):(\d{2}):(\d{2})")
 _LONGEST_S = 1e10
+_MOST_CHARS = 60
 
 
 def parse_duration(text: str, what: str = "duration") -> float:
     """Seconds from ``3600``, ``1h30m``, ``2d``, ``01:30:00`` or ``1-12:00:00``; `UserError` names ``what`` was bad."""
-    seconds = _seconds(text.strip().lower())
+    seconds = _seconds(text.strip().lower()) if len(text) <= _MOST_CHARS else None
     if seconds is None or not 0 < seconds <= _LONGEST_S:
-        raise UserError(f"{what} {text!r}: not a length of time", "write seconds, 1h30m, 2d or HH:MM:SS")
+        raise UserError(f"{what} {text[:_MOST_CHARS]!r}: not a length of time", "write seconds, 1h30m, 2d or HH:MM:SS")
     return seconds
 
 
-def short_duration(seconds: float) -> str:
-    """Two units at most: ``45 s``, ``12 min``, ``3 h 05 min``, ``2 d 04 h``."""
+def parse_moment(text: str, what: str = "time") -> float:
+    """Seconds from ``2026-10-05``, ``2026-10-05T06:00:00+02:00`` (UTC where no zone is stated) or plain seconds.
+
+    Raises `UserError`, naming ``what``.
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            moment = datetime.fromisoformat(text.strip())
+            seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            seconds = math.nan
     if not math.isfinite(seconds):
-        return "?"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, rest = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {rest:02d} min"
-    days, hours = divmod(round(seconds / 3_600), 24)
-    return f"{days} d {hours:02d} h"
+        raise UserError(f"{what} {text!r}: not a moment", "write 2026-10-05, 2026-10-05T06:00:00 or seconds") from None
+    return seconds
 
 
 def _seconds(text: str) -> float | None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from analyzers.ports import HistoryStore
-from analyzers.types import Diagnosis, JobRecord, Outcome, SourceFacts, Submission
+from analyzers.types import Diagnosis, Fact, JobRecord, Outcome, SourceFacts, Submission
 from prompts.errors import UserError
 from schedmate.ports import TraceNotes
 
 if TYPE_CHECKING:
     from predictors import OnlineDurationPredictor
-    from predictors.types import Prediction
+    from predictors.types import Assumed, Prediction
     from schedmate.scheduler import Hints
 
 #: Facts less sure than this are not remembered with a job.
@@ -36,11 +36,15 @@ class Pipeline:
         return analyze(submission)
 
     def predict(self, submission: Submission, facts: SourceFacts | None = None) -> Prediction:
-        """The calibrated prediction; ``facts`` may be passed in where they are known already."""
+        """The calibrated prediction; ``facts`` may be passed in where they are known already.
+
+        What the submission leaves open is taken from what the launch asks for, and told in ``assumed``.
+        """
         from predictors import predict
 
         known = facts if facts is not None else self.facts(submission)
-        return predict(_with_launch_request(submission, known), known, self.history)
+        asked, assumed = with_launch_request(submission, known)
+        return replace(predict(asked, known, self.history), assumed=assumed)
 
     def hints(self, submission: Submission, facts: SourceFacts | None = None) -> Hints:
         """What the scheduler is told: expected and high runtime. Untrusted there; never more than the hard limit."""
@@ -66,19 +70,20 @@ class Pipeline:
         peak_host_memory_mib: float | None = None,
     ) -> JobRecord:
         """Remember how a job ended, for the next prediction. Times are seconds on the clock of ``submit_s``."""
+        asked, _ = with_launch_request(submission, facts)
         record = JobRecord(
             job_id=job_id,
             submit_s=submission.submit_s if submission.submit_s is not None else start_s,
             duration_s=duration_s,
-            gpus=_with_launch_request(submission, facts).gpus or 1,
+            gpus=asked.gpus or 1,
             start_s=start_s,
             user=submission.user,
             tenant=submission.tenant,
-            name=submission.name,
+            name=asked.name,
             command=submission.command or None,
-            gpu_type=submission.gpu_type,
-            nodes=submission.nodes,
-            requested_s=submission.limit_s,
+            gpu_type=asked.gpu_type,
+            nodes=asked.nodes,
+            requested_s=asked.limit_s,
             outcome=outcome,
             fingerprint=facts.fingerprint or None,
             facts={name: fact.value for name, fact in facts.facts.items() if fact.confidence >= _LEAST_CONFIDENCE},
@@ -134,9 +139,31 @@ def local_history() -> HistoryStore:
     return FileHistoryStore(load_settings().path("history.store"))
 
 
-def _with_launch_request(submission: Submission, facts: SourceFacts) -> Submission:
-    """The submission with the GPUs that source and launcher ask for, where the request itself does not say."""
+def with_launch_request(submission: Submission, facts: SourceFacts) -> tuple[Submission, tuple[Assumed, ...]]:
+    """The submission, completed by what its launch asks for, and what was so assumed.
+
+    What the submission says goes first, then what the launch asks the scheduler for, then (for GPUs) what launcher and
+    source start on. The memory asked for is told as well, although a submission has no place for it.
+    """
+    from predictors.types import Assumed
+
+    assumed: list[Assumed] = []
+
+    def assume(name: str, fact: Fact | None) -> None:
+        value = fact.value if fact is not None else None
+        if fact is not None and isinstance(value, str | int | float) and not isinstance(value, bool):
+            place = fact.evidence[0] if fact.evidence else None
+            assumed.append(Assumed(name, value, place.file if place else None, place.line if place else None))
+
+    for name in ("gpus", "gpu_type", "nodes", "limit_s", "name"):
+        if getattr(submission, name) is None:
+            assume(name, facts.request.get(name) or (_started_on(facts) if name == "gpus" else None))
+    open_fields: dict[str, Any] = {each.name: each.value for each in assumed}
+    assume("memory_mib", facts.request.get("memory_mib"))
+    return replace(submission, **open_fields), tuple(assumed)
+
+
+def _started_on(facts: SourceFacts) -> Fact | None:
+    """The GPUs that launcher and source start on, where they are sure enough and there are any."""
     value = facts.value("num_gpus")
-    if submission.gpus is not None or isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        return submission
-    return replace(submission, gpus=value)
+    return facts.facts["num_gpus"] if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None

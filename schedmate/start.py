@@ -7,6 +7,7 @@ this file, SchedMate would run somebody else's code; it refuses instead. Standar
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
@@ -25,8 +26,20 @@ def foreign_rooms() -> list[str]:
     return foreign
 
 
+def _open_streams() -> None:
+    """Where we were started with a standard stream closed, put the null device there: else the next file that is
+    opened takes its number, and what is printed would go into that file."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115  # for good
+
+
 def main() -> None:
     """Entry of the `schedmate` launcher."""
+    _open_streams()
     foreign = foreign_rooms()
     if foreign:
         print(  # noqa: T201

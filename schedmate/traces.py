@@ -14,6 +14,7 @@ from prompts.errors import UserError
 from schedmate.ports import TRACE_FORMATS, TraceFormat, TraceNotes, load, registered
 
 HEAD_BYTES = 16_384
+_LONGEST_LINE_CHARS = 1 << 20
 #: Reads tables whose columns no format recognises, once they are mapped by hand.
 _TABLE_FORMAT = "csv"
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -101,7 +102,7 @@ def lines(path: Path) -> Iterator[str]:
             _open_binary(path) as stream,
             io.TextIOWrapper(stream, encoding=encoding, errors="replace") as text,
         ):
-            for number, line in enumerate(text, start=1):  # noqa: B007 (told in the error below)
+            for number, line in enumerate(_bounded(text), start=1):  # noqa: B007 (told in the error below)
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise _damaged(path, error, number) from None
@@ -109,6 +110,15 @@ def lines(path: Path) -> Iterator[str]:
         raise UserError(
             f"{path}: {error.strerror or error} after line {number}", "check the disk and try again"
         ) from None
+
+
+def _bounded(text: io.TextIOWrapper) -> Iterator[str]:
+    """The lines, of an endless one only its beginning."""
+    while line := text.readline(_LONGEST_LINE_CHARS):
+        if len(line) == _LONGEST_LINE_CHARS and not line.endswith("\n"):
+            while (rest := text.readline(_LONGEST_LINE_CHARS)) and not rest.endswith("\n"):
+                pass
+        yield line
 
 
 def _by_name(name: str) -> TraceFormat:

@@ -1,4 +1,4 @@
-"""Reads what the scheduler wrote down about jobs (sacct as a table, with bars or as JSON)."""
+"""Reads what the scheduler wrote down about jobs (sacct as a table, with bars or as JSON; scontrol)."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ def read_rows(file: LogFile, lines: list[str]) -> list[JobRow]:
     """The jobs of one accounting file; rows that can not be read are left out."""
     if lines and lines[0].lstrip().startswith(("{", "[")):
         return list(_json_rows(file, lines))
+    if any("JobState=" in line for line in lines):
+        return list(_scontrol_rows(file, lines))
     return list(_table_rows(file, lines))
 
 
@@ -115,6 +117,29 @@ def _table_rows(file: LogFile, lines: list[str]) -> Iterator[JobRow]:
             _time(row.get("end", "")),
             LogEvidence(file.name, number, line.rstrip()),
         )
+
+
+def _scontrol_rows(file: LogFile, lines: list[str]) -> Iterator[JobRow]:
+    """Records of ``scontrol show job``: KEY=VALUE pairs over some lines, each record beginning with JobId=."""
+    record: dict[str, str] = {}
+    evidence = LogEvidence(file.name, 1, "")
+    for number, line in enumerate([*lines, "JobId="], 1):
+        pairs = dict(re.findall(r"\b(\w+)=(\S*)", line))
+        if "JobId" in pairs and record:
+            yield JobRow(
+                record.get("JobId", ""),
+                record.get("JobState", ""),
+                record.get("JobName", ""),
+                record.get("UserId", "").partition("(")[0],
+                expand_nodes(record.get("NodeList", "").removeprefix("(null)")),
+                _time(record.get("StartTime", "")),
+                _time(record.get("EndTime", "")),
+                evidence,
+            )
+            record = {}
+        if "JobState" in pairs:
+            evidence = LogEvidence(file.name, number, line.rstrip())
+        record.update(pairs)
 
 
 def _json_rows(file: LogFile, lines: list[str]) -> Iterator[JobRow]:

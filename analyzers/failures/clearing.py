@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from analyzers.failures.events import Event, Scan, seconds_between
-from analyzers.failures.topology import Topology, same_node
+import re
+from datetime import datetime
 
+from analyzers.failures.events import Event, Scan, before, seconds_between
+from analyzers.failures.marks import JOB_ID
+from analyzers.failures.topology import Topology, same_node
+from analyzers.logs.prefix import strip_prefix
+from analyzers.types import LogEvidence
+
+_SOURCE_FILE = re.compile(r"\.(?:py|cc|cpp|cu|c|h|hpp|go|rs|java)$")
+#: srun's report of a task that ended by itself and badly.
+FAILED_TASK = re.compile(
+    r"\btasks? [\d,-]+: (?:Exited with exit code [1-9]|Segmentation|Out Of Memory|Bus error|Aborted)"
+)
 #: A kernel line this long before the job's first or after its last line has nothing to do with it.
 BEFORE_START_S = 900.0
 AFTER_END_S = 900.0
+#: Progress this long after a kernel line means that the job lived on.
+OUTLIVED_AFTER_S = 300.0
 
 
 def place_events(scan: Scan, topology: Topology) -> None:
@@ -17,7 +30,7 @@ def place_events(scan: Scan, topology: Topology) -> None:
             event.pod, event.node = event.node, topology.node_of_pod[event.node or ""]
         elif event.node in topology.node_of_ip:
             event.node = topology.node_of_ip[event.node or ""]
-        elif event.node is not None and event.node[:1].isdigit():
+        elif event.node is not None and _no_host(event):
             event.node, event.host_explicit = None, False
         if event.node is None and event.pod:
             event.node = topology.node_of_pod.get(event.pod)
@@ -25,6 +38,14 @@ def place_events(scan: Scan, topology: Topology) -> None:
             event.node = None
         if event.rank is None:
             event.rank = _rank_of(event, topology)
+
+
+def _no_host(event: Event) -> bool:
+    """Whether what looked like a node is a source file, or an address that the line does not call a node's."""
+    node = event.node or ""
+    return _SOURCE_FILE.search(node) is not None or (
+        node[:1].isdigit() and f"IP: {node}" not in event.text and not event.text.startswith(f"{node}: ")
+    )
 
 
 def _rank_of(event: Event, topology: Topology) -> int | None:
@@ -86,6 +107,10 @@ def clear_foreign(scan: Scan, topology: Topology) -> None:
         if placed and event.node and not event.pod and not any(same_node(event.node, n) for n in topology.nodes):
             _dismiss(event, f"{event.node} is not a node of this job")
             continue
+        other = _other_job(event, scan)
+        if other:
+            _dismiss(event, f"it speaks of job {other}, not of this one")
+            continue
         if event.pod and not _own_pod(event.pod, scan, topology):
             _dismiss(event, f"pod {event.pod} is not part of this job")
             continue
@@ -95,6 +120,12 @@ def clear_foreign(scan: Scan, topology: Topology) -> None:
             _dismiss(event, "it is from before the job started")
         elif late is not None and late > AFTER_END_S:
             _dismiss(event, "it is from after the job had ended")
+
+
+def _other_job(event: Event, scan: Scan) -> str:
+    """The number of another job that the line names; empty where it names this one or none."""
+    named = {number for found in JOB_ID.findall(event.text) for number in found if number}
+    return min(named) if named and scan.job_ids and not named & scan.job_ids else ""
 
 
 def _own_pod(pod: str, scan: Scan, topology: Topology) -> bool:
@@ -110,6 +141,43 @@ def _own_pod(pod: str, scan: Scan, topology: Topology) -> bool:
         return True
     own = max(families, key=lambda family: families[family])
     return pod.startswith(own + "-") or pod == own
+
+
+def clear_teardown(scan: Scan) -> None:
+    """A step that is cancelled after one of its tasks failed was cancelled by its launcher, not by anybody."""
+    failed = [event for event in scan.events if FAILED_TASK.search(event.text)]
+    for event in scan.events:
+        if event.signature.id != "slurm-cancelled":
+            continue
+        before_it = [other.line for other in failed if other.file == event.file and other.line < event.line]
+        if before_it:
+            _dismiss(event, f"the launcher ends the rest of a step after a task failed (line {min(before_it)})")
+
+
+def clear_outlived(scan: Scan) -> None:
+    """Kernel lines that the job lived on after. Training is synchronous, so one rank's progress speaks for all; but
+    clocks can be hours apart, so progress only casts doubt, and only a good end clears."""
+    ends = [stream.success for stream in scan.streams.values() if stream.success]
+    steps = [stream.progress for stream in scan.streams.values() if stream.progress]
+    ended, stepped = _latest(ends), _latest(steps)
+    for event in scan.events:
+        if event.signature.origin != "platform" or event.writer == "job" or event.dismissed or not event.time_exact:
+            continue
+        until_end, until_step = seconds_between(event.time, ended), seconds_between(event.time, stepped)
+        if until_end is not None and until_end > 0:
+            _dismiss(event, "the job ended well after it")
+        elif until_step is not None and until_step > OUTLIVED_AFTER_S:
+            event.outlived = True
+
+
+def _latest(lines: list[LogEvidence]) -> datetime | None:
+    """The latest time that stands on one of the lines."""
+    latest: datetime | None = None
+    for line in lines:
+        moment = strip_prefix(line.text).time
+        if moment is not None and (latest is None or before(latest, moment)):
+            latest = moment
+    return latest
 
 
 def clear_survived(scan: Scan) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from analyzers.failures.accounting import JobRow
-from analyzers.failures.clearing import where
+from analyzers.failures.clearing import FAILED_TASK, where
 from analyzers.failures.events import Event, Scan
 from analyzers.failures.topology import Topology, same_node
 
 _WHOLE_JOB_SHARE = 0.5
 _HOSTS_THAT_AGREE = 2
+_KILLS = ("host-oom", "killed")
+#: Of this many ranks one may be silent.
+_SILENT_SHARE = 3
 
 
 def culprits(
@@ -21,8 +24,12 @@ def culprits(
     if signature.scope == "peer":
         return (), _common_peer(cause, scan, topology)
     if signature.scope == "lost-node":
-        named = [e.node for e in scan.events if e.signature.id == "slurm-node-down" and e.node and not e.dismissed]
-        return (), (named[0],) if named else ()
+        named = [
+            event.node
+            for event in scan.events
+            if event.signature.scope == "node" and event.signature.subcategory == "node-lost" and not event.dismissed
+        ]
+        return (), next(((node,) for node in named if node), ())
     alike = _alike(cause, scan)
     if signature.scope in ("node", "pod") and cause.writer != "job":
         nodes = {event.node for event in alike if event.node and event.writer != "job"}
@@ -34,7 +41,7 @@ def culprits(
     if len(ranks) > 1 and len(ranks) >= _WHOLE_JOB_SHARE * len(topology.ranks):
         return (), ()
     rank = cause.rank
-    node = where(cause, topology)
+    node = where(cause, topology) or _named_by_all(alike)
     if signature.category.startswith("infrastructure") and not _trusted(cause, alike):
         node = None
     if rank is None:
@@ -54,14 +61,20 @@ def _alike(cause: Event, scan: Scan) -> list[Event]:
     ]
 
 
+def _named_by_all(alike: list[Event]) -> str | None:
+    """The one node that lines of the same kind name, where the platform itself or the message says so."""
+    nodes = {event.node for event in alike if event.node and event.signature.regex.groups and event.host_explicit}
+    return nodes.pop() if len(nodes) == 1 else None
+
+
 def _trusted(cause: Event, alike: list[Event]) -> bool:
     """A node is blamed for infrastructure on a platform's word, or when a launcher's prefix names the host."""
     return cause.host_explicit or any(event.writer != "job" for event in alike)
 
 
 def _victim_on(cause: Event, scan: Scan, topology: Topology) -> int | None:
-    """The rank on the cause's node that felt it directly (its own error follows from the cause). A network port
-    serves all ranks of its node, so none of them is singled out."""
+    """The one rank that felt the cause directly (its own error follows from it), where no other did and it is not known
+    to run elsewhere. A network port serves all ranks of its node, so none of them is singled out."""
     if cause.signature.category == "infrastructure-network":
         return None
     felt = [
@@ -73,12 +86,32 @@ def _victim_on(cause: Event, scan: Scan, topology: Topology) -> int | None:
         and event.signature.role != "echo"
         and event.signature.subcategory in (cause.signature.subcategory, *cause.signature.explains)
         and event.signature.subcategory not in ("collective-timeout", "sigterm", "rendezvous", "nccl", "exit-code")
-        and cause.node is not None
-        and (node := where(event, topology)) is not None
-        and same_node(node, cause.node)
+        and _not_elsewhere(event, cause, topology)
     ]
     ranks = {event.rank for event in felt}
+    if not ranks and cause.signature.subcategory in _KILLS:
+        ranks = set(_fell_silent(cause, scan, topology))
+    if not ranks and not topology.local_of_pid:  # else a task is a launcher of several ranks
+        ranks = {event.rank for event in scan.events if _task_of(event, cause)}
     return ranks.pop() if len(ranks) == 1 else None
+
+
+def _task_of(event: Event, cause: Event) -> bool:
+    named = FAILED_TASK.search(event.text) is not None and event.node is not None and event.rank is not None
+    return named and same_node(event.node or "", cause.node or "")
+
+
+def _fell_silent(cause: Event, scan: Scan, topology: Topology) -> list[int]:
+    """A killed process says nothing: the ranks without a word of the failure, where most of the others have one."""
+    spoke = {event.rank for event in scan.events if event.writer == "job" and event.signature.role != "informational"}
+    silent = [rank for rank in topology.ranks if rank not in spoke]
+    here = [rank for rank in silent if (node := topology.node(rank)) is None or same_node(node, cause.node or "")]
+    return here if len(silent) * _SILENT_SHARE <= len(topology.ranks) else []
+
+
+def _not_elsewhere(event: Event, cause: Event, topology: Topology) -> bool:
+    node = where(event, topology)
+    return cause.node is not None and (node is None or same_node(node, cause.node))
 
 
 def _common_peer(cause: Event, scan: Scan, topology: Topology) -> tuple[str, ...]:

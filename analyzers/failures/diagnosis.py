@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from analyzers.failures import wording
 from analyzers.failures.accounting import JobRow, fails_elsewhere, own_row, read_rows
-from analyzers.failures.clearing import clear_attempts, clear_folders, clear_foreign, clear_survived, place_events
+from analyzers.failures.clearing import (
+    clear_attempts,
+    clear_folders,
+    clear_foreign,
+    clear_outlived,
+    clear_survived,
+    clear_teardown,
+    place_events,
+)
 from analyzers.failures.culprit import culprits, recurs_on_other_node
 from analyzers.failures.events import Event, Scan
 from analyzers.failures.matcher import Matcher, combined
 from analyzers.failures.reasoner import DECIDES, STRONG, Finding, find_cause, settle
 from analyzers.failures.scan import Scanner, patterns
 from analyzers.failures.signatures import FileSignatureStore, Signature, load_signatures
+from analyzers.failures.time_limit import time_limit_notes
 from analyzers.failures.topology import Topology
 from analyzers.logs.companions import LogFile
 from analyzers.logs.intake import discover
 from analyzers.ports import SignatureStore
 from analyzers.types import Action, Category, Diagnosis, Echo, LogEvidence
 
-#: Building the automaton takes half a second; below this much input the plain way is done sooner.
-AUTOMATON_FROM_BYTES = 1_000_000
+#: Building the automaton takes half a second; until a process has read this much the plain way is done sooner.
+AUTOMATON_FROM_BYTES = 100_000
 MOST_ECHOES = 30
 MOST_EVIDENCE = 6
 
@@ -56,18 +66,15 @@ def diagnose(
     path: Path,
     *,
     signatures: SignatureStore | None = None,
-    refine: Callable[[Diagnosis], Diagnosis] | None = None,
 ) -> Diagnosis:
     """Why the job whose log file, or folder of files, is at ``path`` failed.
 
-    ``signatures`` defaults to those that come with the program. ``refine`` may sharpen the static answer (a language
-    model does, where one is set up); whatever it raises is its own matter. Raises `UserError` when nothing can be read.
+    ``signatures`` defaults to those that come with the program. Raises `UserError` when nothing can be read.
     """
     warnings: list[str] = []
     files = discover(Path(path), warnings.append)
     scan, topology = _scanner_for(files, signatures).read(files, warnings.append)
-    found = conclude(scan, topology, warnings)
-    return refine(found) if refine is not None else found
+    return conclude(scan, topology, warnings)
 
 
 def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
@@ -80,6 +87,8 @@ def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
     clear_folders(scan)
     clear_foreign(scan, topology)
     clear_survived(scan)
+    clear_outlived(scan)
+    clear_teardown(scan)
     if own is not None:
         _take_state(own, scan)
     finding = find_cause(scan, topology)
@@ -100,9 +109,16 @@ def _build(signatures: tuple[Signature, ...], automaton: bool) -> Scanner:
     return Scanner(signatures, Matcher(looked_for) if automaton else Matcher(looked_for, combined(tuple(looked_for))))
 
 
+_bytes_read = 0
+
+
 def _scanner_for(files: list[LogFile], store: SignatureStore | None) -> Scanner:
-    automaton = sum(_size(file.path) for file in files) >= AUTOMATON_FROM_BYTES
-    return _shipped(automaton) if store is None else _build(load_signatures(store), automaton)
+    global _bytes_read
+    size = sum(_size(file.path) for file in files)
+    if store is not None:
+        return _build(load_signatures(store), size >= AUTOMATON_FROM_BYTES)
+    _bytes_read += size
+    return _shipped(_bytes_read >= AUTOMATON_FROM_BYTES)
 
 
 def _size(path: Path) -> int:
@@ -146,12 +162,17 @@ def _verdict(
     cause = finding.cause
     assert cause is not None
     signature = cause.signature = settle(cause, finding.supporting)
+    limited = signature.subcategory == "time-limit"
+    if limited and scan.resumed is not None:
+        signature = cause.signature = replace(signature, action="requeue_from_checkpoint", retryable=True)
     ranks, nodes = culprits(cause, scan, topology, elsewhere)
     ranks = ranks or (finding.suspects if signature.role == "symptom" else ())
     recurs = bool(elsewhere) or recurs_on_other_node(cause, cause.node, scan)
     notes = ["The same failure happened on other nodes, so the nodes are not to blame."] if recurs else []
+    notes.extend(time_limit_notes(cause, scan) if limited else [])
     echoes = _echoes(finding, scan)
-    evidence = _evidence(cause, finding)
+    told = _most_telling(cause, finding.supporting)
+    evidence = _evidence(told, cause, finding.supporting)
     return Diagnosis(
         category=signature.category,
         subcategory=signature.subcategory,
@@ -163,7 +184,10 @@ def _verdict(
         retryable=signature.retryable,
         action=signature.action,
         summary=wording.summary(cause, ranks, nodes),
-        explanation=wording.explanation(cause, signature.action, len(finding.supporting), len(echoes), notes),
+        explanation=wording.explanation(
+            wording.Told(cause, told, signature.action, len(finding.supporting), len(echoes), tuple(notes)),
+            many=len(topology.ranks) > 1,
+        ),
         warnings=tuple(warnings),
     )
 
@@ -176,6 +200,8 @@ def _confidence(finding: Finding, recurs: bool) -> float:
         value -= 0.04
     if any(rival.signature.category != cause.signature.category for rival in finding.rivals):
         value -= 0.12
+    if cause.user_frame is not None and wording.is_asynchronous(cause):
+        value -= 0.07
     if recurs and cause.signature.category == "user-code":
         value = max(value, 0.9)
     if cause.signature.role in ("symptom", "ambiguous") and finding.supporting:
@@ -183,19 +209,44 @@ def _confidence(finding: Finding, recurs: bool) -> float:
     return round(max(0.05, min(0.98, value)), 2)
 
 
-def _evidence(cause: Event, finding: Finding) -> tuple[LogEvidence, ...]:
-    lines = [cause.evidence, *(event.evidence for event in finding.supporting)]
+def _evidence(told: Event, cause: Event, supporting: list[Event]) -> tuple[LogEvidence, ...]:
+    lines = [told.evidence, cause.evidence, *(event.evidence for event in supporting)]
     if cause.user_frame is not None:
-        lines.insert(1, cause.user_frame)
+        lines.insert(2, cause.user_frame)
     return tuple(dict.fromkeys(lines))[:MOST_EVIDENCE]
+
+
+def _most_telling(cause: Event, supporting: list[Event]) -> Event:
+    """The line that says most about the same failure of the same process: a kernel's own assertion says more than the
+    exception that it led to."""
+    same = [
+        event
+        for event in supporting
+        if (event.file, event.rank) == (cause.file, cause.rank)
+        and event.writer == cause.writer
+        and event.signature.subcategory == cause.signature.subcategory
+        and event.signature.priority > cause.signature.priority
+        and event.weight >= STRONG
+    ]
+    return min(same, key=lambda e: (-e.signature.priority, e.line), default=cause)
 
 
 def _echoes(finding: Finding, scan: Scan) -> tuple[Echo, ...]:
     used = {id(event) for event in (finding.cause, *finding.supporting)}
     left = [event for event in scan.events if id(event) not in used]
+    seen: set[tuple[str, str]] = set()
+    left = [event for event in left if event.signature.role != "informational" or not _said_before(event, seen)]
     telling = sorted(left, key=lambda e: (e.signature.role == "informational", -e.signature.weight))
     kept = sorted(telling[:MOST_ECHOES], key=lambda e: (e.file, e.line))
     return tuple(Echo(e.file, e.line, e.text, wording.reason_for_echo(e)) for e in kept)
+
+
+def _said_before(event: Event, seen: set[tuple[str, str]]) -> bool:
+    """Whether a line that differs from this one only in its numbers was met already; remembers this one."""
+    key = (event.file, re.sub(r"\d+", "#", event.text))
+    known = key in seen
+    seen.add(key)
+    return known
 
 
 def _healthy(scan: Scan, own: JobRow | None, finding: Finding) -> bool:

@@ -22,7 +22,7 @@ class Event:
     ``time`` is that of a line above where the line itself has none (``time_exact`` is False then): a lower bound.
     ``dismissed`` is empty, or the reason why this line is no cause. ``fatal``: it ended a traceback or a process.
     ``host_explicit``: the line itself names the node. ``mild``: logged as a warning or less. ``hearsay``: the job
-    itself printed what only the scheduler can know.
+    itself printed what only the scheduler can know. ``outlived``: by the clocks, the job went on long after it.
     """
 
     file: str
@@ -44,6 +44,7 @@ class Event:
     host_explicit: bool = False
     mild: bool = False
     hearsay: bool = False
+    outlived: bool = False
     handled: bool = False
     progress_before: int = 0
     dismissed: str = ""
@@ -58,7 +59,8 @@ class Event:
     @property
     def weight(self) -> float:
         """How far this line alone carries a verdict."""
-        return self.signature.weight * (0.75 if self.mild else 1.0) * (0.6 if self.hearsay else 1.0)
+        doubt = (0.75 if self.mild else 1.0) * (0.6 if self.hearsay else 1.0) * (0.5 if self.outlived else 1.0)
+        return self.signature.weight * doubt
 
 
 @dataclass(slots=True)
@@ -70,19 +72,29 @@ class Stream:
     rank: int | None
     progress_count: int = 0
     progress: LogEvidence | None = None
+    before_last: LogEvidence | None = None
     success: LogEvidence | None = None
     handled: LogEvidence | None = None
+
+    def stepped(self, here: LogEvidence) -> None:
+        """One more line of progress."""
+        self.before_last, self.progress = self.progress, here
 
 
 @dataclass(slots=True)
 class Scan:
-    """Everything read from the files of one job."""
+    """Everything read from the files of one job. ``ranks_in``: who speaks in which file; ``labels``: hosts' names
+    that stand before lines; ``resumed``: the line
+    that says that the job began from a checkpoint of an earlier run."""
 
     events: list[Event] = field(default_factory=list)
     streams: dict[tuple[str, int | None], Stream] = field(default_factory=dict)
     last_attempt: dict[str, int] = field(default_factory=dict)
     job_ids: set[str] = field(default_factory=set)
     pods: set[str] = field(default_factory=set)
+    ranks_in: dict[str, set[int]] = field(default_factory=dict)
+    labels: set[str] = field(default_factory=set)
+    resumed: LogEvidence | None = None
     first_time: datetime | None = None
     last_time: datetime | None = None
     accounting: list[tuple[LogFile, list[str]]] = field(default_factory=list)

@@ -1,11 +1,12 @@
-"""Lines that are no failure but say where a log stands: success, a new attempt, a handled error, who runs where."""
+"""Lines that are no failure but say where a log stands: success, a new attempt, a handled error, who runs where,
+a start from a checkpoint."""
 
 from __future__ import annotations
 
 import re
 from typing import Literal
 
-Mark = Literal["traceback", "success", "attempt", "handled", "layout"]
+Mark = Literal["traceback", "success", "attempt", "handled", "layout", "resumed"]
 
 _STEP = r"\b(?:step|iter|iteration|it|epoch|global_step|batch|update|Step|Iteration|Epoch|Iter|STEP)\b"
 _FIGURE = (
@@ -22,9 +23,9 @@ def _any_of(*alternatives: str) -> re.Pattern[str]:
 #: A step of the training with one of its figures. Most lines of a log are this, so it is looked for only where a
 #: verdict needs it.
 PROGRESS = _any_of(
-    rf"{_STEP}[ =:#\[(]{{0,4}}\d+.{{0,160}}{_FIGURE}",
+    rf"{_STEP}[ =:#\[(]{{0,4}}\d++.{{0,160}}{_FIGURE}",
     rf"{_FIGURE}.{{0,160}}{_STEP}['\"]?[ =:#\[(]{{0,4}}\d+",
-    r"\d+%\|.{0,80}\| {0,3}\d+/\d+",  # tqdm
+    r"\d%\|.{0,80}\| {0,3}\d++/\d",  # tqdm
     r"^[^A-Za-z]{0,40}\{'loss': ",  # transformers
 )
 
@@ -64,15 +65,25 @@ MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
         ),
     ),
     (
+        "resumed",
+        _any_of(
+            r"\b[Rr]esum(?:ing|ed) (?:training |run |job )?(?:from|at|with) .{0,99}(?:ckpt|checkpoint|step|iter|epoch)",
+            r"Restored all states from the checkpoint|Continuing training from (?:checkpoint|global step|epoch)",
+            r"[Ll]oaded checkpoint .{0,200} (?:at|iteration|step|epoch) {0,2}(?:iteration )?[1-9]",
+            r"[Rr]estor(?:ed|ing) .{0,40}(?:ckpt|checkpoint).{0,120}(?:step|iter(?:ation)?|epoch)[-_ =:]{0,3}[1-9]",
+        ),
+    ),
+    (
         "layout",
         _any_of(
             r"\bnranks \d+ |NCCL INFO Bootstrap ?: Using|^ {0,6}(?:host|rank|exitcode) {1,8}: ",
             r"host=\S+ .{0,40}\branks?\b|node[ =]\S+ .{0,40}\branks?\b|Successfully assigned ",
-            r"local_rank: \d+ \(pid: \d+\)|GPU ?\d+ ?= ?PCI:|rank \d+ with PID \d+ on node",
-            r"\b(?:StepId|JobId|SLURM_JOB_ID|SLURM_JOBID)=\d+|\bjob[ =]\d{3,}\b|\*\*\* (?:JOB|STEP) \d+",
+            r"local_rank: \d+ \(pid: \d+\)|[Ll]ocal[ _]rank[ =:]|GPU ?\d+ ?= ?PCI:|rank \d+ with PID \d+ on node",
+            r"\b(?:StepId|JobId|SLURM_JOB_ID|SLURM_JOBID)=\d+|\bjob[ =]\d{2,}\b|\*\*\* (?:JOB|STEP) \d+",
         ),
     ),
 )
+JOB_ID = re.compile(r"\b(?:StepId|JobId|SLURM_JOB_ID|SLURM_JOBID)=(\d+)|\*\*\* (?:JOB|STEP) (\d+)|\bjob[ =](\d{2,})\b")
 PREVIOUS = re.compile(r"\bprevious (?:attempt|run)\b")
 GIVES_UP = re.compile(
     r"giv(?:e|ing) up|no (?:more )?(?:retries|attempts)|max(?:imum)? (?:retries|attempts)|reached max|exhausted"

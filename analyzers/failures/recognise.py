@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from analyzers.failures.events import Event, Writer
+from analyzers.failures.hosts import NO_LABELS, Labels
 from analyzers.failures.matcher import LINE_CHARS
 from analyzers.failures.signatures import Signature, xid_signature
 from analyzers.failures.tracebacks import FRAME, LIBRARY, Raised
 from analyzers.logs.companions import LogFile
-from analyzers.logs.prefix import Prefix, strip_prefix
+from analyzers.logs.prefix import Prefix
 from analyzers.types import LogEvidence
 
 TIME_WITHIN_LINES = 40
@@ -30,11 +31,12 @@ _SCHEDULER_FORM = re.compile(
 )
 _KUBERNETES_FORM = re.compile(r"^(?:event|kubelet|Warning|Normal|\d+[smhd]\d*[smhd]?)\b|\bpod/|\bReason:|node/")
 _SRUN_TASK = re.compile(r"srun: error: (?P<node>[A-Za-z][\w.-]*): tasks? (?P<rank>\d{1,6}): ")
+_STEP_DAEMON = re.compile(r"^slurmstepd-(?P<node>[A-Za-z][\w.-]{0,62}): ")
 _NODE_WORD = re.compile(r"\bnode[=/](?P<node>[A-Za-z][\w.-]*)|\bon node (?P<node2>[A-Za-z][\w.-]*)")
 _POD_WORD = re.compile(r"\bpod/(?P<pod>[a-z0-9][a-z0-9.-]*[a-z0-9])")
-_PID_WORD = re.compile(r"\bpid(?:=|: )(\d+)")
+_PID_WORD = re.compile(r"\bpid(?:=|: |(?:\(s\))? )(\d+)")
 _HOST_LABEL = re.compile(r"\[(?P<node>[a-z][a-z0-9.]*-[a-z0-9.-]*\d)\]\s(?:task=(?P<rank>\d{1,6})\s)?")
-_DEVICE_PREFIX = re.compile(r"[A-Za-z][\w.-]*:\d+:\d+ \[(\d{1,3})\]")
+_DEVICE_PREFIX = re.compile(r"(?<![\w.-])[A-Za-z][\w.-]*:\d+:\d+ \[(\d{1,3})\]")
 _MILD = re.compile(r"\b(?:WARNING|INFO|DEBUG|UserWarning|RuntimeWarning|warning)\b[:\s\]]")
 _UNKNOWN_EXCEPTION = Signature(
     id="python-unknown-exception",
@@ -54,10 +56,11 @@ _UNKNOWN_EXCEPTION = Signature(
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """The lines of the block that a line stands in, and its index there."""
+    """The lines of the block that a line stands in, its index there, and the hosts' labels of the file."""
 
     lines: list[str]
     index: int
+    labels: Labels = NO_LABELS
 
 
 def recognise(
@@ -77,13 +80,14 @@ def recognise(
         signature = _UNKNOWN_EXCEPTION
     if signature is None:
         return None
-    event = Event(here.file, here.line, here.text, signature, _writer(file, here.text, prefix), rank)
+    label, body = around.labels.split(here.text)
+    event = Event(here.file, here.line, here.text, signature, _writer(file, body, prefix), rank)
     event.time, event.time_exact = prefix.time or _time_above(around), prefix.time is not None
     event.node = prefix.node or (file.node if file.kind == "kernel" else None)
-    if label := _HOST_LABEL.match(here.text):
-        event.node = event.node or label["node"]
-        event.rank = rank if rank is not None or not label["rank"] else int(label["rank"])
-    event.host_explicit = event.node is not None
+    if boxed := _HOST_LABEL.match(here.text):
+        event.node = event.node or boxed["node"]
+        event.rank = rank if rank is not None or not boxed["rank"] else int(boxed["rank"])
+    event.host_explicit = event.node is not None and (label is None or around.labels.throughout)
     _details(event, prefix)
     if raised is not None:
         event.fatal, event.user_frame = True, raised.user_frame
@@ -98,7 +102,7 @@ def recognise(
 def _time_above(around: Around) -> datetime | None:
     """The time of the nearest line above that has one; tracebacks carry none themselves."""
     for line in around.lines[max(0, around.index - TIME_WITHIN_LINES) : around.index][::-1]:
-        if _CLOCK.search(line[:200]) and (moment := strip_prefix(line[:LINE_CHARS]).time) is not None:
+        if _CLOCK.search(line[:200]) and (moment := around.labels.prefix(line[:LINE_CHARS]).time) is not None:
             return moment
     return None
 
@@ -109,7 +113,7 @@ def _crashed_in(here: LogEvidence, prefix: Prefix, around: Around) -> LogEvidenc
         if around.index + offset >= len(around.lines):
             break
         text = around.lines[around.index + offset][:LINE_CHARS].rstrip()
-        below = strip_prefix(text)
+        below = around.labels.prefix(text)
         if below.rank == prefix.rank and (frame := FRAME.match(below.rest.strip())):
             own = not LIBRARY.search(frame["path"])
             return LogEvidence(here.file, here.line + offset, text) if own else None
@@ -132,6 +136,8 @@ def _details(event: Event, prefix: Prefix) -> None:
     named = event.signature.regex.search(text[:LINE_CHARS])
     groups = {k: v for k, v in (named.groupdict() if named else {}).items() if v}
     node = next((groups[k] for k in ("node", "node2", "node3", "node4") if k in groups), None)
+    if daemon := _STEP_DAEMON.match(text):
+        node = node or daemon["node"]
     if srun := _SRUN_TASK.search(text):
         node, event.rank = srun["node"], int(srun["rank"])
     if node is None and event.writer != "job" and (word := _NODE_WORD.search(text)):

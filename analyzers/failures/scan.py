@@ -7,7 +7,8 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 
 from analyzers.failures.events import Event, Scan
-from analyzers.failures.marks import GIVES_UP, MARKS, PREVIOUS, PROGRESS, Mark
+from analyzers.failures.hosts import NO_LABELS, Labels, known_hosts, labels_of, place_by_name, settle_labels
+from analyzers.failures.marks import GIVES_UP, JOB_ID, MARKS, PREVIOUS, PROGRESS, Mark
 from analyzers.failures.matcher import LINE_CHARS, Matcher
 from analyzers.failures.recognise import POD_NAME, Around, recognise
 from analyzers.failures.signatures import Signature
@@ -15,7 +16,7 @@ from analyzers.failures.topology import Topology
 from analyzers.failures.tracebacks import Raised, Traceback
 from analyzers.logs.companions import LogFile
 from analyzers.logs.intake import clean, read_blocks, segments
-from analyzers.logs.prefix import Prefix, strip_prefix
+from analyzers.logs.prefix import Prefix
 from analyzers.types import LogEvidence
 
 #: Events kept of one signature in one attempt of one file: of one rank (the first ones and the last), of all ranks.
@@ -32,7 +33,6 @@ WATCH_LINES = 3000
 TAIL_LINES = 2000
 GENERIC_PRIORITY = 20
 
-_JOB_ID = re.compile(r"\b(?:StepId|JobId|SLURM_JOB_ID|SLURM_JOBID)=(\d+)|\*\*\* (?:JOB|STEP) (\d+)|\bjob[ =](\d{3,})\b")
 _ATTEMPT_FOLDER = re.compile(r"(?:^|/)attempt[_-](\d{1,4})(?:/|$)")
 _RANKS = re.compile(r"\branks? \d+ ?(?:-|\.\.) ?\d+")
 
@@ -52,8 +52,11 @@ class Scanner:
     def read(self, files: list[LogFile], warn: Warn) -> tuple[Scan, Topology]:
         """All files of one job, in the order given."""
         scan, topology = Scan(), Topology()
+        known = known_hosts(files)
         for file in files:
-            _FileReader(self, file, scan, topology, warn).read()
+            _FileReader(self, file, scan, topology, warn, known).read()
+        settle_labels(scan, topology, known)
+        place_by_name(files, scan, topology)
         return scan, topology
 
 
@@ -71,11 +74,14 @@ class _FileReader:
     scan: Scan
     topology: Topology
     warn: Warn
+    known: frozenset[str] = frozenset()
+    labels: Labels = NO_LABELS
     attempt: int = 0
     resume_attempt: int | None = None
     kept: dict[tuple[str, int, int | None], list[int]] = field(default_factory=dict)
     open: dict[int | None, tuple[Traceback, list[Event]]] = field(default_factory=dict)
     recent: dict[int | None, Event] = field(default_factory=dict)
+    watch_from: int = 1
     watch_to: int = 0
     tail: list[tuple[int, list[str]]] = field(default_factory=list)
     layout_lines: int = 0
@@ -93,6 +99,8 @@ class _FileReader:
             text = clean(block)
             lines = text.split("\n")
             if first == 1:
+                self.labels = labels_of(lines, self.known)
+                self.scan.labels.update(self.labels.hosts)
                 self._check_kind(lines)
                 self._head(lines)
             if self.file.kind == "scheduler" and len(accounting) < MOST_ACCOUNTING_LINES:
@@ -139,16 +147,16 @@ class _FileReader:
         progress = not matched and number <= self.watch_to and is_progress(text)
         if not hits and not progress and not self.open:
             return
-        prefix = strip_prefix(text)
+        prefix = self.labels.prefix(text)
         rank = self.file.rank if prefix.rank is None else prefix.rank
         if rank is not None:
             self.ranks_here.add(rank)
         here = LogEvidence(self.file.name, number, text)
-        self._turning_points(marks, text, prefix)
+        self._turning_points(marks, here, prefix)
         raised, in_stack = self._traceback(rank, prefix, here, "traceback" in marks)
         if in_stack:
             return
-        around = Around(self.lines, self.index)
+        around = Around(self.lines, self.index, self.labels)
         event = recognise(self.file, self.scanner.signatures, here, prefix, rank, matched, raised, around)
         if event is not None:
             event.attempt = self.attempt
@@ -157,13 +165,17 @@ class _FileReader:
             self._handled(rank, here)
         stream = self.scan.stream(self.file.name, rank)
         if progress:
-            stream.progress_count, stream.progress = stream.progress_count + 1, here
+            stream.progress_count += 1
+            stream.stepped(here)
         if "success" in marks and (event is None or event.signature.role == "informational"):
             stream.success = here
 
-    def _turning_points(self, marks: set[Mark], text: str, prefix: Prefix) -> None:
+    def _turning_points(self, marks: set[Mark], here: LogEvidence, prefix: Prefix) -> None:
+        text = here.text
         if "layout" in marks:
             self._layout(text, prefix)
+        if "resumed" in marks and self.file.kind in ("job", "rank", "node"):
+            self.scan.resumed = here
         if "attempt" in marks and prefix.rank is None and self.file.kind not in ("kernel", "scheduler", "kubernetes"):
             self._new_attempt(text)
 
@@ -209,12 +221,15 @@ class _FileReader:
         if event.pod:
             self.scan.pods.add(event.pod)
         self.topology.place(event.rank, event.node if event.node and not event.pod else None)
+        if event.writer == "job" and rank is not None:
+            self.topology.owns(rank, event.pid, event.node)
         stream = self.scan.stream(self.file.name, rank)
         event.progress_before, event.handled = stream.progress_count, handled
         trace = self.open.get(rank)
         if trace is not None and event.fatal:
             trace[1].append(event)
         if event.signature.role != "informational":
+            self.watch_from = event.line if self.watch_to == 0 else self.watch_from
             self.watch_to = event.line + WATCH_LINES
             self.recent[rank] = event
         self._store(event)
@@ -251,7 +266,7 @@ class _FileReader:
     def _check_kind(self, lines: list[str]) -> None:
         """A file with lines of ranks is the job's, however many lines of the kernel were mixed into it."""
         if self.file.kind == "kernel" and any(
-            strip_prefix(line[:LINE_CHARS]).rank is not None or _RANKS.search(line[:LINE_CHARS])
+            self.labels.prefix(line[:LINE_CHARS]).rank is not None or _RANKS.search(line[:LINE_CHARS])
             for line in lines[:HEAD_LINES]
         ):
             self.file = replace(self.file, kind="job", node=None)
@@ -260,7 +275,10 @@ class _FileReader:
         if self.file.kind in ("kernel", "scheduler"):
             return
         for line in lines[:HEAD_LINES]:
-            self._layout(line[:LINE_CHARS], strip_prefix(line[:LINE_CHARS]))
+            prefix = self.labels.prefix(line[:LINE_CHARS])
+            if prefix.rank is not None:
+                self.ranks_here.add(prefix.rank)
+            self._layout(line[:LINE_CHARS], prefix)
 
     def _layout(self, text: str, prefix: Prefix) -> None:
         self.layout_lines += 1
@@ -270,7 +288,7 @@ class _FileReader:
         self.topology.learn(text, rank, prefix.node)
         if self.file.rank is not None and prefix.node and not POD_NAME.search(prefix.node):
             self.topology.place(self.file.rank, prefix.node)
-        for found in _JOB_ID.findall(text):
+        for found in JOB_ID.findall(text) if self.file.kind != "scheduler" else ():
             self.scan.job_ids.update(number for number in found if number)
 
     def _window(self, first: int, lines: list[str], hits: Container[int]) -> None:
@@ -279,27 +297,33 @@ class _FileReader:
             return
         head = [line for index, line in enumerate(lines[:5]) if index not in hits] if first == 1 else []
         for line in head:
-            self.scan.started(strip_prefix(line[:LINE_CHARS]).time)
+            self.scan.started(self.labels.prefix(line[:LINE_CHARS]).time)
         for line in lines[-5:]:
-            self.scan.printed(strip_prefix(line[:LINE_CHARS]).time)
+            self.scan.printed(self.labels.prefix(line[:LINE_CHARS]).time)
 
     def _read_tail(self) -> None:
-        """Progress at the end of the file, which is not watched line by line."""
+        """Progress at the end of the file that was not watched: after the watch it counts, before it it only dates."""
         ends = [(first + at, line) for first, lines in self.tail for at, line in enumerate(lines)][-TAIL_LINES:]
         for number, line in ends:
+            text = segments(line)[-1][:LINE_CHARS].rstrip()
+            if self.watch_from <= number <= self.watch_to or not is_progress(text):
+                continue
+            rank = self.labels.prefix(text).rank
+            stream = self.scan.stream(self.file.name, self.file.rank if rank is None else rank)
+            here = LogEvidence(self.file.name, number, text)
             if number > self.watch_to:
-                text = segments(line)[-1][:LINE_CHARS].rstrip()
-                if is_progress(text):
-                    rank = strip_prefix(text).rank
-                    stream = self.scan.stream(self.file.name, self.file.rank if rank is None else rank)
-                    stream.progress_count += 1
-                    stream.progress = LogEvidence(self.file.name, number, text)
+                stream.progress_count += 1
+                stream.stepped(here)
+            elif stream.progress is None or stream.progress.line < number:
+                stream.stepped(here)
 
     def _finish(self) -> None:
         for rank in list(self.open):
             self._close(rank)
         self._read_tail()
         self.scan.last_attempt[self.file.name] = self.attempt
+        own = set() if self.file.rank is None else {self.file.rank}
+        self.scan.ranks_in[self.file.name] = own or set(self.ranks_here)
         node = self.topology.node(self.file.rank)
         for rank in self.ranks_here:
             self.topology.place(rank, node)
@@ -313,7 +337,10 @@ def is_progress(text: str) -> bool:
 def is_table(lines: list[str]) -> bool:
     """Whether a scheduler's file is accounting (a table or JSON of jobs) and not a daemon's log."""
     head = [line for line in lines[:40] if line.strip()][:3]
-    return bool(head) and (
-        (head[0].lstrip().startswith(("{", "[")) and ('"' in head[0] or head[0].strip() in ("{", "[")))
-        or any(re.search(r"\bJobID(?:Raw)?\b", line) and "State" in line for line in head)
+    return any("JobState=" in line for line in lines[:40]) or (
+        bool(head)
+        and (
+            (head[0].lstrip().startswith(("{", "[")) and ('"' in head[0] or head[0].strip() in ("{", "[")))
+            or any(re.search(r"\bJobID(?:Raw)?\b", line) and "State" in line for line in head)
+        )
     )

@@ -11,13 +11,14 @@ _ON_HOST = re.compile(rf"[Pp]rocess:? (\d{{1,6}}) ?/ ?\d+ on ({_HOST_NAME})")
 _BARE_HOST = re.compile(r"(?<![\w/.-])([a-z][a-z0-9]*(?:-[a-z0-9]+)*-[a-z]{0,8}\d+)(?![\w/.:-])")
 _RANK_RANGE = re.compile(r"\branks?\b ?[=: ]? ?(\d{1,6}) ?(?:-|\.\.|to) ?(\d{1,6})")
 _ONE_RANK = re.compile(r"(?<![\w_])(?:global_)?rank ?[=: ] ?(\d{1,6})\b(?! ?(?:-|\.\.))")
-_LOCAL_RANK = re.compile(r"\blocal_rank ?[=: ] ?(\d{1,3})\b")
+_LOCAL_RANK = re.compile(r"\b[Ll]ocal[_ ]rank ?[=: ] ?(\d{1,3})\b")
+_AGENT = re.compile(r"\blocal_rank: (\d{1,3}) \(pid: (\d{2,9})\)")
 _PID = re.compile(r"\bpid[ =:]{1,2}(\d{2,9})\b")
 _PCI = re.compile(r"\b(?:pci|PCI)[ =:]{1,2}((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\b")
 _GPU_PCI = re.compile(r"GPU ?(\d{1,2}) ?= ?PCI:((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2})")
 _IP = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d{1,3}){3})(?![\d.])")
 _NCCL_RANK = re.compile(r"\brank (\d{1,6}) nranks (\d{1,6}) cudaDev (\d{1,3})")
-_NCCL_PREFIX = re.compile(rf"({_HOST_NAME}):(\d+):\d+ \[(\d+)\]")
+_NCCL_PREFIX = re.compile(rf"(?<![A-Za-z0-9.-])({_HOST_NAME}):(\d+):\d+ \[(\d+)\]")
 _POD = re.compile(r"\bpod/([a-z0-9][a-z0-9.-]*)")
 _ASSIGNED = re.compile(r"Successfully assigned (?:\S+/)?(\S+) to (\S+)")
 _TABLE_HOST = re.compile(rf"^\s*host\s+: ({_HOST_NAME})")
@@ -33,7 +34,8 @@ _NO_HOST = frozenset(
 
 @dataclass(slots=True)
 class Topology:
-    """Maps built while reading. Later facts never overwrite earlier ones; numbers out of range are left out."""
+    """Maps built while reading. Later facts never overwrite earlier ones; numbers out of range are left out.
+    ``named`` are nodes that a line calls so (``host=``)."""
 
     node_of_rank: dict[int, str] = field(default_factory=dict)
     device_of_rank: dict[int, int] = field(default_factory=dict)
@@ -45,6 +47,8 @@ class Topology:
     ranks_of_pod: dict[str, range] = field(default_factory=dict)
     ranks: set[int] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)
+    named: set[str] = field(default_factory=set)
+    local_of_pid: dict[int, int] = field(default_factory=dict)
     ranged: bool = False
     _table_host: str | None = None
     _table_rank: int | None = None
@@ -57,6 +61,15 @@ class Topology:
         if node and not _IP.fullmatch(node):
             self.node_of_rank.setdefault(rank, node)
             self.nodes.add(node)
+
+    def forget(self, node: str) -> None:
+        """What was taken for a node is none."""
+        self.nodes.discard(node)
+        self.node_of_rank = {rank: where for rank, where in self.node_of_rank.items() if where != node}
+        for owners in self.ranks_of_pid.values():
+            mistaken = {owner for owner in owners if owner[1] == node}
+            owners.difference_update(mistaken)
+            owners.update((rank, None) for rank, _ in mistaken)
 
     def node(self, rank: int | None) -> str | None:
         """The node of a rank, where it was said."""
@@ -80,7 +93,16 @@ class Topology:
         """The rank that has this process id on this node, when only one does."""
         owners = self.ranks_of_pid.get(pid or -1, set())
         fits = {rank for rank, where in owners if node is None or where is None or same_node(where, node)}
+        if not fits and node is not None and (local := self.local_of_pid.get(pid or -1)) is not None:
+            return self._local_rank(node, local)
         return fits.pop() if len(fits) == 1 else None
+
+    def _local_rank(self, node: str, local: int) -> int | None:
+        """The rank that is the node's ``local``-th, where that was said or all ranks of the job run there."""
+        rank = self.rank_of_device(node, local)
+        if rank is None and self.ranks == set(self.ranks_on(node)) == set(range(len(self.ranks))):
+            return local if local in self.ranks else None
+        return rank
 
     def rank_of_gpu(self, pci: str | None, node: str | None) -> int | None:
         """The rank that uses the GPU at this PCI address of the node."""
@@ -131,6 +153,8 @@ class Topology:
             self._process(int(mpi[1]), int(mpi[2]), mpi[3])
         if process := _ON_HOST.search(text):
             self.place(int(process[1]), process[2])
+        if agent := _AGENT.search(text):
+            self.local_of_pid.setdefault(int(agent[2]), int(agent[1]))
         for index, address in _GPU_PCI.findall(text):
             self.device_of_pci.setdefault(_bus(address), int(index))
         self._table(text)
@@ -138,6 +162,7 @@ class Topology:
 
     def _launch_line(self, text: str, rank: int | None, node: str | None) -> None:
         hosts = _hosts(text)
+        self.named.update(hosts)
         ranges = [(int(first), int(last)) for first, last in _RANK_RANGE.findall(text)]
         if not hosts and ranges:
             hosts = _BARE_HOST.findall(text)
@@ -184,6 +209,11 @@ class Topology:
             self._process(rank, int(pid[1]), node)
         if node and (pci := _PCI.search(text)):
             self.rank_of_pci.setdefault((node, _bus(pci[1])), rank)
+
+    def owns(self, rank: int | None, pid: int | None, node: str | None) -> None:
+        """``rank`` speaks of the process ``pid`` as its own (itself or a worker of it)."""
+        if pid is not None:
+            self._process(rank, pid, node)
 
     def _process(self, rank: int | None, pid: int, node: str | None) -> None:
         if rank is not None and len(self.ranks_of_pid) < _MOST_RANKS:

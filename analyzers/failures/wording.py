@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+
 from analyzers.failures.events import Event
 from analyzers.types import Action
+
+#: Advice to compare ranks means nothing to a job that has one.
+_SPEAKS_OF_RANKS = re.compile(r"\b(?:ranks?|hosts|peer)\b")
 
 WHAT_TO_DO: dict[Action, str] = {
     "restart_same_nodes": "Restart the job; the same nodes will do. Watch them if it happens again.",
@@ -11,8 +17,7 @@ WHAT_TO_DO: dict[Action, str] = {
     "from its last checkpoint.",
     "retry_with_backoff": "Run it again after a pause; if it returns, spread the load or look at the service.",
     "requeue_from_checkpoint": "Requeue the job; it continues from its last checkpoint.",
-    "resubmit_longer_limit": "Resubmit with a longer time limit, or continue from the last checkpoint. Check first "
-    "that the job had not been hanging.",
+    "resubmit_longer_limit": "Resubmit with a longer time limit, or continue from the last checkpoint.",
     "lower_gpu_memory": "Lower the memory needed per GPU: a smaller micro-batch or sequence, activation "
     "checkpointing, or more sharding.",
     "raise_host_memory_or_reduce": "Ask for more host memory, or use fewer data workers and smaller caches.",
@@ -32,6 +37,9 @@ WHAT_TO_DO: dict[Action, str] = {
 }
 
 
+_CORRECT_WHAT_IT_NAMES = "Correct the code or the inputs; running it again unchanged will fail the same way."
+
+
 def subject(ranks: tuple[int, ...], nodes: tuple[str, ...]) -> str:
     """Who is meant, in words; empty where nobody is."""
     who = f"rank {', '.join(map(str, ranks))}" if ranks else ""
@@ -45,27 +53,65 @@ def summary(cause: Event, ranks: tuple[int, ...], nodes: tuple[str, ...]) -> str
     return f"{cause.signature.says} ({who})." if who else f"{cause.signature.says}."
 
 
-def explanation(cause: Event, action: Action, supporting: int, echoes: int, notes: list[str]) -> str:
-    """A few sentences: where it stands, what follows from it, what to do."""
-    parts = [f"The line that tells it is {cause.file}:{cause.line}."]
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an explanation is made of. ``line`` is quoted first; ``supporting`` and ``echoes`` count."""
+
+    cause: Event
+    line: Event
+    action: Action
+    supporting: int
+    echoes: int
+    notes: tuple[str, ...] = ()
+
+
+def explanation(told: Told, many: bool) -> str:
+    """A few sentences: where it stands, what follows from it, what to do. ``many``: the job has more than one rank."""
+    cause = told.cause
+    parts = [f"The line that tells it is {told.line.file}:{told.line.line}."]
     if cause.user_frame is not None:
-        parts.append(f"The innermost line of the job's own code is at {cause.user_frame.file}:{cause.user_frame.line}.")
-    if supporting:
-        parts.append("1 more line agrees with it." if supporting == 1 else f"{supporting} more lines agree with it.")
-    if echoes:
-        lines = "1 line that looks" if echoes == 1 else f"{echoes} lines that look"
-        parts.append(f"Put aside: {lines} like a cause.")
-    parts.extend(notes)
-    if cause.signature.clue and not notes:
-        parts.append(f"Look at {cause.signature.clue}.")
-    parts.append(WHAT_TO_DO[action])
+        frame = f"{cause.user_frame.file}:{cause.user_frame.line}"
+        if is_asynchronous(cause):
+            parts.append(
+                f"The job's own code was at {frame} when the error was noticed; CUDA reports errors late, so the call "
+                "that caused it may stand earlier."
+            )
+        else:
+            parts.append(f"The innermost line of the job's own code is at {frame}.")
+    if told.supporting:
+        agree = "1 more line agrees" if told.supporting == 1 else f"{told.supporting} more lines agree"
+        parts.append(f"{agree} with it.")
+    if told.echoes:
+        parts.append(f"Put aside: {look_like_a_cause(told.echoes)}.")
+    parts.extend(told.notes)
+    clue = told.line.signature.clue
+    if clue and not told.notes and (many or not _SPEAKS_OF_RANKS.search(clue.partition(";")[0])):
+        parts.append(f"Look at {clue}.")
+    late = told.action == "fix_code" and is_asynchronous(cause)
+    parts.append(_CORRECT_WHAT_IT_NAMES if late else WHAT_TO_DO[told.action])
     return " ".join(parts)
+
+
+def look_like_a_cause(lines: int) -> str:
+    """A number of lines that were put aside, in words."""
+    return "1 line that only looks like a cause" if lines == 1 else f"{lines} lines that only look like a cause"
+
+
+def is_asynchronous(cause: Event) -> bool:
+    """Whether the error came from a GPU kernel, which runs behind the code that started it."""
+    return "CUDA error: " in cause.text and cause.signature.subcategory in (
+        "bad-index",
+        "illegal-access",
+        "gpu-unknown",
+    )
 
 
 def reason_for_echo(event: Event) -> str:
     """Why a line is no cause."""
     if event.dismissed:
         return event.dismissed
+    if event.outlived:
+        return "the job went on for minutes after it"
     if event.signature.role == "informational":
         return event.signature.why or "it ends no job by itself"
     if event.explained_by is not None:

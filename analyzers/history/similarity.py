@@ -21,6 +21,9 @@ _TENANT = 0.5
 _RECENCY = 0.5
 #: A sign that one side lacks counts this share of its weight as a miss: less evidence is less similarity.
 _UNKNOWN = 0.15
+#: Where neither code nor name nor command can be compared, nothing says that it is the same work: each of these signs
+#: that the submission has then counts for more of a miss. Who asked for how much is a habit, not an identity.
+_UNKNOWN_WORK = 0.25
 #: Requests that differ by this factor have nothing to do with each other.
 _GPUS_FAR = 8.0
 _LIMIT_FAR = 8.0
@@ -38,37 +41,58 @@ class Query:
 
 def similarity(query: Query, record: JobRecord, end_s: float) -> float:
     """The weighted mean of all signs; 1 only for a job that agrees in every sign the submission has."""
+    work, request = _work_signs(query, record), _request_signs(query, record, end_s)
+    unknown = _UNKNOWN if any(sign.known for sign in work) else _UNKNOWN_WORK
+    got = sum(sign.weight * sign.share for sign in (*work, *request) if sign.known)
+    total = sum(sign.weight if sign.known else sign.weight * unknown for sign in work)
+    total += sum(sign.weight if sign.known else sign.weight * _UNKNOWN for sign in request)
+    return got / total if total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Sign:
+    """One comparison: whether both sides have it and how far they agree, 0..1."""
+
+    weight: float
+    known: bool
+    share: float
+
+
+def _work_signs(query: Query, record: JobRecord) -> list[_Sign]:
+    """What the job is: its code and settings, its name, its command."""
     asked = query.submission
-    got = total = 0.0
-
-    def sign(weight: float, known: bool, share: float) -> None:
-        nonlocal got, total
-        total += weight if known else weight * _UNKNOWN
-        got += weight * share if known else 0.0
-
+    signs = []
     if query.fingerprint:
         same_code = record.fingerprint == query.fingerprint
-        sign(_FINGERPRINT, bool(record.fingerprint), float(same_code))
-    if asked.user:
-        sign(_USER, record.user is not None, float(record.user == asked.user))
+        signs.append(_Sign(_FINGERPRINT, bool(record.fingerprint), float(same_code)))
     if asked.name:
-        known = record.name is not None
-        sign(_NAME, known, overlap(grams(asked.name), grams(record.name)) if record.name else 0.0)
+        share = overlap(grams(asked.name), grams(record.name)) if record.name else 0.0
+        signs.append(_Sign(_NAME, record.name is not None, share))
     if asked.command:
-        sign(_COMMAND, record.command is not None, _commands(asked.command, record.command))
+        signs.append(_Sign(_COMMAND, record.command is not None, _commands(asked.command, record.command)))
+    return signs
+
+
+def _request_signs(query: Query, record: JobRecord, end_s: float) -> list[_Sign]:
+    """Who asked for how much, and how long ago."""
+    asked = query.submission
+    signs = []
+    if asked.user:
+        signs.append(_Sign(_USER, record.user is not None, float(record.user == asked.user)))
     if asked.gpus:
-        sign(_GPUS, record.gpus > 0, _near(asked.gpus, record.gpus, _GPUS_FAR))
+        signs.append(_Sign(_GPUS, record.gpus > 0, _near(asked.gpus, record.gpus, _GPUS_FAR)))
     if asked.limit_s:
-        sign(_LIMIT, record.requested_s is not None, _near(asked.limit_s, record.requested_s or 0.0, _LIMIT_FAR))
+        share = _near(asked.limit_s, record.requested_s or 0.0, _LIMIT_FAR)
+        signs.append(_Sign(_LIMIT, record.requested_s is not None, share))
     if asked.gpu_type:
         same_type = (record.gpu_type or "").lower() == asked.gpu_type.lower()
-        sign(_GPU_TYPE, record.gpu_type is not None, float(same_type))
+        signs.append(_Sign(_GPU_TYPE, record.gpu_type is not None, float(same_type)))
     if asked.tenant:
-        sign(_TENANT, record.tenant is not None, float(record.tenant == asked.tenant))
+        signs.append(_Sign(_TENANT, record.tenant is not None, float(record.tenant == asked.tenant)))
     if query.now_s is not None:
         age_s = max(0.0, query.now_s - end_s)
-        sign(_RECENCY, True, 0.5 ** (age_s / _RECENCY_HALF_S))
-    return got / total if total else 0.0
+        signs.append(_Sign(_RECENCY, True, 0.5 ** (age_s / _RECENCY_HALF_S)))
+    return signs
 
 
 def _commands(asked: str, past: str | None) -> float:

@@ -1,14 +1,17 @@
-"""The job history in one file: JSON lines, only ever appended to.
+"""The job history in one file: JSON lines, appended to; only taking jobs out writes it anew.
 
 A process killed while writing leaves at most one torn last line; it is skipped and reported when read, and closed off
-by the next writer. Writers take turns by an advisory lock; readers see whole lines only.
+by the next writer. Writers take turns by an advisory lock; readers see whole lines only. What is written anew replaces
+the file in one step, so that whoever is killed on the way leaves the old one.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterable, Iterator
+import stat
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +24,8 @@ from prompts.errors import UserError
 _WARNINGS_KEPT = 5
 _MAGIC = b"{"
 _CHUNK_BYTES = 1 << 22
+#: So many bytes before the place read to are compared: a new file may get the number of one that is gone.
+_TAIL_BYTES = 256
 
 
 class FileHistoryStore:
@@ -38,6 +43,8 @@ class FileHistoryStore:
         self._read_to = 0
         self._line = 0
         self._identity: tuple[int, int] | None = None
+        self._status: tuple[int, int, int, int] | None = None
+        self._tail = b""
 
     def add(self, records: Iterable[JobRecord]) -> int:
         """Append records in one write, synced to disk. Returns how many were taken.
@@ -58,6 +65,32 @@ class FileHistoryStore:
         self._refresh()
         return len(added)
 
+    def remove(self, matches: Callable[[JobRecord], bool]) -> int:
+        """Take out the jobs that ``matches`` holds for. Returns how many; lines that can not be read stay.
+
+        The file is replaced in one step under the writers' lock: all of them go or, when the disk is full, none.
+        """
+        self._refresh()  # refuses a file that is no history
+        with _told(self.path, "written"), _locked(self.path):
+            lines = self.path.read_bytes().splitlines(keepends=True)
+            by_line = [_decoded(line) for line in lines]
+            latest = {record.job_id: record for record in by_line if record is not None}
+            gone = {job_id for job_id, record in latest.items() if matches(record)}
+            if gone:
+                # Earlier records of the same job go too, or the job would come back as it was before.
+                kept = (n for n, r in zip(lines, by_line, strict=True) if r is None or r.job_id not in gone)
+                _replace(self.path, kept)
+        self._refresh()
+        return len(gone)
+
+    def clear(self) -> int:
+        """Empty the history, unreadable lines included. Returns how many jobs were in it."""
+        with _told(self.path, "written"), _locked(self.path):
+            latest = {r.job_id for line in self.path.read_bytes().splitlines() if (r := _decoded(line)) is not None}
+            _replace(self.path, ())
+        self._refresh()
+        return len(latest)
+
     def records(self) -> Iterator[JobRecord]:
         """All records, in order of submission."""
         self._refresh()
@@ -75,47 +108,48 @@ class FileHistoryStore:
         return self._index.similar(submission, fingerprint, k=k, before_s=before_s)
 
     def _append(self, data: bytes) -> None:
-        with _told(self.path, "written"):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        with _told(self.path, "written"), _locked(self.path) as handle:
+            size = os.fstat(handle).st_size
+            if size and os.pread(handle, 1, size - 1) != b"\n":
+                data = b"\n" + data  # someone died here: their torn line must not swallow our first
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX)
-                size = os.fstat(handle).st_size
-                if size and os.pread(handle, 1, size - 1) != b"\n":
-                    data = b"\n" + data  # someone died here: their torn line must not swallow our first
-                try:
-                    _write_all(handle, data)
-                    os.fsync(handle)
-                except OSError:
-                    os.ftruncate(handle, size)
-                    raise
-            finally:
-                os.close(handle)
+                _write_all(handle, data)
+                os.fsync(handle)
+            except OSError:
+                os.ftruncate(handle, size)
+                raise
 
     def _refresh(self) -> None:
         """Read what was appended since; start over when the file was replaced or cut."""
         try:
-            status = self.path.stat()
+            found = self.path.stat()
         except FileNotFoundError:
             self._forget()
             return
         except OSError as error:
             raise _unusable(self.path, error, "read") from None
-        identity = (status.st_dev, status.st_ino)
-        if identity != self._identity or status.st_size < self._read_to:
-            self._forget()
-            self._identity = identity
-        if status.st_size > self._read_to:
-            with _told(self.path, "read"), self.path.open("rb") as stream:
-                fcntl.flock(stream, fcntl.LOCK_SH)
-                stream.seek(self._read_to)
-                self._take(stream)
+        _check_regular(self.path, found)
+        if _status(found) == self._status:
+            return
+        with _told(self.path, "read"), self.path.open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH)
+            status = _status(os.fstat(stream.fileno()))
+            tail = os.pread(stream.fileno(), len(self._tail), self._read_to - len(self._tail))
+            if status[:2] != self._identity or status[2] < self._read_to or tail != self._tail:
+                self._forget()
+                self._identity = status[:2]
+            stream.seek(self._read_to)
+            self._take(stream)
+            start = max(0, self._read_to - _TAIL_BYTES)
+            self._tail = os.pread(stream.fileno(), self._read_to - start, start)
+            self._status = status
 
     def _forget(self) -> None:
         self._index = HistoryIndex()
         self._read_to = self._line = self.skipped = 0
         self.warnings = []
-        self._identity = None
+        self._identity = self._status = None
+        self._tail = b""
 
     def _take(self, stream: BinaryIO) -> None:
         for line in stream:
@@ -139,6 +173,67 @@ class FileHistoryStore:
             reason = str(error) if whole else "torn by a write that never finished"
             if len(self.warnings) < _WARNINGS_KEPT:
                 self.warnings.append(f"{self.path}, line {self._line}: {reason}; skipped")
+
+
+def _check_kind(path: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise UserError(f"{path}: the history store is a device, pipe or socket", "set history.store to a file")
+
+
+def _status(of: os.stat_result) -> tuple[int, int, int, int]:
+    return (of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns)
+
+
+def _decoded(line: bytes) -> JobRecord | None:
+    try:
+        return decode(line)
+    except BadRecordError:
+        return None
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """The file, made where it is missing, open for appending under the writers' lock."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        if path.exists():
+            _check_regular(path, path.stat())  # to open a pipe would wait for its reader
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if _is_at(path, handle):  # else it was replaced while we waited: what is written here would be lost
+                yield handle
+                return
+        finally:
+            os.close(handle)
+
+
+def _check_regular(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+        raise UserError(f"{path}: the history store is a device, pipe or socket", "set history.store to a file")
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(handle))
+    except FileNotFoundError:
+        return False
+
+
+def _replace(path: Path, lines: Iterable[bytes]) -> None:
+    """Put a file of these lines in the place of ``path`` (of what it links to) in one step."""
+    real = path.resolve()
+    handle, name = tempfile.mkstemp(prefix=f".{real.name}.", dir=real.parent)
+    try:
+        with os.fdopen(handle, "wb") as new:
+            new.writelines(lines)
+            new.flush()
+            os.fchmod(new.fileno(), real.stat().st_mode & 0o777)
+            os.fsync(new.fileno())
+        Path(name).replace(real)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def _write_all(handle: int, data: bytes) -> None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 _WORD = re.compile(r"[A-Za-z]{2,}[A-Za-z0-9]*|[A-Za-z]+\d+")
 _HEX = re.compile(r"(?<![0-9a-z])(?=[0-9a-f]*\d)[0-9a-f]{6,}(?![0-9a-z])")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
-_SCRIPT = re.compile(r"[\w.-]+\.(?:py|sh|sbatch|ipynb|jl|R|lua|yaml|yml|json)\b")
+_SCRIPT = re.compile(r"(?<![\w.-])[\w.-]+\.(?:py|sh|sbatch|ipynb|jl|R|lua|yaml|yml|json)\b")
 #: Words of launchers and flags that almost every command has; they tell jobs apart from nothing.
 _COMMON = frozenset({
     "python", "python3", "torchrun", "srun", "sbatch", "bash", "sh", "env", "mpirun", "mpiexec", "accelerate",

@@ -19,6 +19,7 @@ _STAYS = 5
 _SLOWER = 1.4
 _STRAGGLES = 1.5
 _SHORTEST_STALL_S = 60.0
+_SHORTEST_SILENCE_S = 600.0
 _FIRST_STEPS_S = 1800.0
 
 
@@ -33,6 +34,18 @@ def stall_after_s(times: Sequence[float]) -> float:
         return max(_FIRST_STEPS_S, 10 * gaps[-1] if gaps else 0.0)
     longest = gaps[-2] if len(gaps) >= 20 else gaps[-1]
     return max(3 * median(gaps), 1.5 * longest, _SHORTEST_STALL_S)
+
+
+def silence_after_s(times: Sequence[float]) -> float:
+    """Silence of how many seconds is a stall where nothing but time stamps is understood.
+
+    More cautious than `stall_after_s`, because ordinary lines come in bursts: three times the longest gap, ten times
+    the usual one, ten minutes.
+    """
+    gaps = sorted(b - a for a, b in pairwise(times) if b > a)
+    if len(gaps) < 3:
+        return max(_FIRST_STEPS_S, 10 * gaps[-1] if gaps else 0.0)
+    return max(10 * median(gaps), 3 * gaps[-1], _SHORTEST_SILENCE_S)
 
 
 def divergence(losses: Sequence[float]) -> str | None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from analyzers.logs.mining import grows_steadily
 from analyzers.logs.series import Record, Series
 from analyzers.logs.tracker import Tracker
 
@@ -19,7 +20,8 @@ def choose(tracker: Tracker) -> Series | None:
 
 def other_work(tracker: Tracker) -> Series | None:
     """The longest count of other work (an evaluation, a conversion), for a job that consists of nothing else."""
-    able = [s for s in tracker.series.values() if s.advanced >= 10 and not s.is_mined and s.last and s.last.total]
+    able = [s for s in tracker.series.values() if s.advanced >= 10 and s.last and s.last.total]
+    able = [s for s in able if not s.is_mined or (grows_steadily(s) and not s.is_eval)]
     return max(able, key=lambda series: series.covered, default=None)
 
 
@@ -28,8 +30,7 @@ def _counts(series: Series, planned: set[int]) -> bool:
     if last is None or series.is_eval or series.is_other:
         return False
     if series.is_mined:
-        steady = series.advanced >= 0.95 * (series.count - 1) and last.lap == 0
-        return steady and series.advanced >= (5 if last.total is not None else 20)
+        return grows_steadily(series)
     told = last.loss is not None or last.epoch is not None or last.total in planned
     if series.format is not None or told:
         return series.advanced >= 1 or (told and (series.format is not None or last.total is not None))
@@ -43,13 +44,14 @@ def _weight(series: Series, tracker: Tracker, planned: set[int]) -> float:
     recent = series.recent()
     return (
         round(math.log2(1 + series.advanced))
-        + 0.5 * round(math.log2(1 + series.covered))
+        + 0.5 * round(math.log2(1 + (0 if series.is_mined else series.covered)))
         + 3 * any(record.loss is not None for record in recent)
         + 3 * (last.total is not None and last.total in planned)
         + 1 * (last.total is not None or last.time is not None)
         + 2 * (series.format is not None)
         + 2 * round(tracker.recency(last), 1)
-        - 8 * series.is_mined
+        - (6 if last.total is not None else 8) * series.is_mined
+        - series.label.endswith("%")
         - 3 * (len(series.label.split()) > 3 and series.format is None)
     )
 

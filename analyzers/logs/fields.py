@@ -37,22 +37,27 @@ NUMBER = (
     r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
     r"|[-+]?(?:nan|NaN|NAN|inf|Inf|INF|[Ii]nfinity)\b"
 )
-_CLOCK = r"(?:\d+ days?,? )?\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?"
+_CLOCK = r"(?:\d{1,6} days?,? )?\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?"
 _DATE = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 _WORD = r"(?!(?<=(?i:loss|norm)[ ])(?i:nan|inf)\b)[A-Za-z_][\w./%@-]*+"  # "loss nan" has a value
+#: A word that has a value of its own ("3 loss: 2.1"). Every part is taken once, so a long one costs no more than its
+#: length, as does the number before it.
+_NAMED = r"(?=\w*?[A-Za-z_]{3})\w*+[.:=]|\w*+\.[A-Za-z_]{3}\w*+[.:=]"
 _PAIR = re.compile(
     rf"(?<![\w./%-])(?P<key>{_WORD}(?: {_WORD}){{0,7}}+(?: ?\([A-Za-z/]{{1,12}}\))?)"
     r"['\"]?[ \t]*+(?:[:=]+|\.{3,}|->|\|)?+[ \t]*+(?:tensor\()?['\"#]?(?P<open>[\[(])?[ \t]*+"
-    rf"(?P<value>{_DATE}|{_CLOCK}|{NUMBER})"
-    r"(?![\w]*\.?[A-Za-z_]{3,}\w*[.:=])"
-    rf"(?:[ \t]*(?:/|of|out of)[ \t]*(?P<total>\d{1, 3}(?:,\d{3})+|\d+)(?![.\d/]))?"
+    rf"(?P<value>{_DATE}|{_CLOCK}|(?>{NUMBER}))"
+    rf"(?!{_NAMED})"
+    r"(?:[ \t]*(?:/|of|out of|von|sur)[ \t]*(?P<total>\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?![.\d/]))?"
     r"(?P<unit>[ \t]?(?:ms|us|µs|sec|s|min|h|it/s|s/it|steps?/s|%)(?![\w/]))?"
 )
 _FRACTION = re.compile(
-    r"(?<![\w./:-])[\[(]?[ \t]*(?P<step>\d{1,12})[ \t]*(?:/|of|out of)[ \t]*(?P<total>\d{1,12})(?![\d/.:]|[ \t]*/)"
+    r"(?<![\w.,/:-])(?:[\[(][ \t]*+)?(?P<step>\d{1,3}(?:,\d{3})++|\d{1,12})[ \t]*(?:/|of|out of|von|sur)[ \t]*"
+    r"(?P<total>\d{1,3}(?:,\d{3})++|\d{1,12})(?![\d/.:]|[ \t]*/)"
 )
 _MAX_TEXT = 2000
 _MAX_PAIRS = 60
+_LONGEST_S = 1e10
 
 
 def pairs(text: str) -> list[Pair]:
@@ -76,7 +81,7 @@ def fraction(text: str, named: list[Pair]) -> tuple[int, int, int] | None:
     ``named`` are the line's pairs: a fraction that is one's value is not bare.
     """
     for match in _FRACTION.finditer(text, 0, _MAX_TEXT):
-        step, total = int(match.group("step")), int(match.group("total"))
+        step, total = (int(match.group(name).replace(",", "")) for name in ("step", "total"))
         at = match.start("step")
         if 0 <= step <= total and total > 1 and not any(pair.start <= at < pair.end for pair in named):
             return step, total, match.start()
@@ -92,12 +97,20 @@ def number(text: str) -> float | None:
 
 
 def seconds(text: str, unit: str = "") -> float | None:
-    """A printed duration (``38s``, ``132.05ms``, ``0:42:26``, ``1 day, 2:03:04``) in seconds, or None."""
+    """A printed duration (``38s``, ``132.05ms``, ``0:42:26``, ``1 day, 2:03:04``) in seconds; None for what is none
+    or absurd."""
+    amount = _seconds(text, unit)
+    return amount if amount is not None and 0 <= amount <= _LONGEST_S else None
+
+
+def _seconds(text: str, unit: str) -> float | None:
     if ":" in text:
         days, _, clock = text.rpartition(" ")
         value = 0.0
-        for part in clock.split(":"):
-            value = value * 60 + float(part)
+        for part in map(number, clock.split(":")):
+            if part is None:  # a date
+                return None
+            value = value * 60 + part
         return value + (86400.0 * int(days.split()[0]) if days else 0.0)
     amount = number(text)
     if amount is None:
@@ -132,7 +145,7 @@ _STEP = frozenset(
     )
 )
 _BATCH = frozenset({"batch", "batches", "minibatch", "mb"})
-_NO_STEP = frozenset(
+NO_STEP = frozenset(
     (
         *(
             "nan",
@@ -156,7 +169,7 @@ _NO_STEP = frozenset(
     )
 )
 _HOW_MANY = frozenset({"max", "total", "num", "number", "n", "train", "training", "target", "optimization", "full"})
-_EVAL = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "dev", "holdout"})
+EVAL = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "dev", "holdout"})
 _NO_LOSS = frozenset(
     {"scale", "scaler", "scaling", "weight", "coef", "coefficient", "best", "min", "delta", "func", "lr"}
 )
@@ -172,81 +185,8 @@ _SECONDS_PER = re.compile(
     r" (?:time|timing|duration|secs?|seconds|ms|latency)(?: (?:in )?(?:avg|mean|ms|s|sec|seconds))?"
 )
 _UNIT_IN_KEY = re.compile(r"\(\s*(ms|us|s|sec|secs|seconds|min|h)\s*\)|[_ ](ms|us)$|\b(ms) ?(?:/|per)\b", re.I)
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SPLIT = re.compile(r"[\s_.\-]+|/(?!s(?:ec|econd)?s?$)")
-
-
-_NO_COUNTER = frozenset(
-    (
-        *(
-            "pid",
-            "port",
-            "line",
-            "rss",
-            "mem",
-            "memory",
-            "seq",
-            "id",
-            "size",
-            "uptime",
-            "attempt",
-            "retry",
-            "retries",
-            "try",
-        ),
-        *(
-            "version",
-            "free",
-            "used",
-            "gpu",
-            "gpus",
-            "temp",
-            "channel",
-            "ring",
-            "tree",
-            "layer",
-            "layers",
-            "shard",
-            "rank",
-        ),
-        *(
-            "ranks",
-            "node",
-            "nodes",
-            "worker",
-            "workers",
-            "device",
-            "thread",
-            "threads",
-            "page",
-            "test",
-            "acc",
-            "accuracy",
-        ),
-        *(
-            "lr",
-            "rate",
-            "error",
-            "errors",
-            "code",
-            "exit",
-            "warning",
-            "local",
-            "core",
-            "cores",
-            "numa",
-            "gb",
-            "mb",
-            "kb",
-        ),
-    )
-)
-
-
-def may_count(key: str) -> bool:
-    """Whether an unknown name may be that of a counter of work done (``done 500/9000``, ``documents: 1200``)."""
-    words = [word for word in re.split(r"[^a-z]+", _CAMEL.sub(" ", key).lower()) if word]
-    return 0 < len(words) <= 4 and not (frozenset(words) & (_NO_COUNTER | _EVAL | _NO_STEP)) and meaning(key) is None
 
 
 class Meaning(NamedTuple):
@@ -262,7 +202,7 @@ def meaning(key: str) -> Meaning | None:
     """What a name means for progress, or None. Only the name counts here, not its value."""
     in_key = _UNIT_IN_KEY.search(key)
     unit = next((g for g in in_key.groups() if g), "").lower() if in_key else ""
-    bare = re.sub(r"\([^)]*\)", " ", _CAMEL.sub(" ", key)).lower()
+    bare = re.sub(r"\([^)]*\)", " ", CAMEL.sub(" ", key)).lower()
     words = [word for word in _SPLIT.split(bare.replace("%", " ")) if word]
     if not words:
         return None
@@ -286,7 +226,7 @@ def _loss(words: list[str], every: frozenset[str]) -> Meaning | None:
         words = words[:-1]
     if words[-1] != "loss" and (len(words) > 4 or every & _PROSE):
         return None
-    if every & _EVAL:
+    if every & EVAL:
         return Meaning("eval_loss", len(words), "")
     name = " ".join(words)
     plain = ("loss", "train loss", "training loss", "total loss", "lm loss", "loss train", "loss total", "tr loss")
@@ -299,14 +239,14 @@ def _counter(words: list[str], every: frozenset[str], last: str) -> Meaning | No
     """Steps and epochs, done or to do."""
     if "per" in every and "epoch" in every and every & (_STEP | _BATCH):
         return Meaning("per_epoch", 0, "")
-    if every & _EVAL:
+    if every & EVAL:
         return None
     if last in ("epoch", "epochs", "ep"):
-        if every & (_NO_STEP - {"n"}):
+        if every & (NO_STEP - {"n"}):
             return None
         many = bool(every & (_HOW_MANY - {"train", "training"})) or (last == "epochs")
         return Meaning("epochs" if many else "epoch", len(words), "")
-    if last not in _STEP | _BATCH or every & _NO_STEP or (last == "it" and len(words) > 1):
+    if last not in _STEP | _BATCH or every & NO_STEP or (last == "it" and len(words) > 1):
         return None
     if words[-2:] == ["num", "updates"]:
         return Meaning("step", 0, "")

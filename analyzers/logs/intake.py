@@ -54,6 +54,7 @@ _BREAK = re.compile(r"\r|\x08{2,}")
 _SINGLE_BACKSPACE = re.compile(r"[^\x08]?\x08")
 _OTHER_CONTROLS = bytes(c for c in range(1, 32) if c not in b"\t\n\r\b\f\v\x1b") + b"\x7f"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_PACKED = (b"\x1f\x8b", b"BZ", b"\xfd7")
 _ARCHIVES = {b"PK\x03\x04": "a zip archive", b"\x7fELF": "a program", b"\x89PNG": "a picture", b"SQLi": "a database"}
 
 
@@ -151,7 +152,8 @@ def _examine(path: Path, name: str) -> LogFile:
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({_reason(error)})", "check its permissions") from None
     if not head.strip():
-        raise UserError(f"{path}: nothing to read (the file is empty)", "wait until the job has written something")
+        why = "the compressed file is damaged or empty" if magic[:2] in _PACKED else "the file is empty"
+        raise UserError(f"{path}: nothing to read ({why})", "wait until the job has written something")
     if len(head.translate(None, _OTHER_CONTROLS)) < 0.95 * len(head) or head[257:262] == b"ustar":
         raise UserError(f"{path}: is binary, not a log", "name a text file or a folder")
     return describe(path, name, head.decode("utf-8", "replace"))
@@ -245,7 +247,7 @@ def _chunks(path: Path, warn: Warn) -> Iterator[bytes]:
                 elif chunk is first:
                     chunk = chunk.removeprefix(codecs.BOM_UTF8)
                 if b"\0" in chunk:
-                    chunk = chunk.replace(b"\0", b"")
+                    chunk = chunk.translate(None, b"\0")  # replacing takes each one by itself
                 if chunk:
                     yield chunk
                 chunk = stream.read1(CHUNK_BYTES)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime
 from typing import NamedTuple
 
-#: The year of a time whose prefix has none (glog, syslog); a leap year, so that every day exists.
-NO_YEAR = 1904
+from analyzers.logs.dates import AFTER, ISO, MONTH_DAY, NO_YEAR, OTHER_ORDERS, TIME, time_of, time_within
+
+__all__ = ["NO_YEAR", "Prefix", "strip_prefix", "time_within"]
 
 _MAX_PREFIXES = 8
 _SEARCHED = 512  # characters; no prefix is longer
-_MONTH_NAMES = "JanFebMarAprMayJunJulAugSepOctNovDec"
-_MONTHS = {_MONTH_NAMES[3 * i : 3 * i + 3]: i + 1 for i in range(12)}
 
 
 class Prefix(NamedTuple):
@@ -27,11 +25,7 @@ class Prefix(NamedTuple):
     rest: str
 
 
-_TIME = r"(?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?"
-_ISO = rf"(?P<y>\d{{4}})[-/.](?P<mo>\d\d)[-/.](?P<d>\d\d)[T _]{_TIME}\s?(?P<z>Z\b|UTC\b|[+-]\d\d:?\d\d\b)?"
-_MONTH_DAY = rf"(?P<mo>\d\d)[/-](?P<d>\d\d)[ T]{_TIME}"
 _LOGGER = r"(?:[ \t]+[\w.:/-]+)*"
-_AFTER = r"(?=[\s\]|:,;>)-]|$)"
 _LEVEL = r"(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL|NOTICE|TRACE|SUCCESS|debug|info|warning|error)"
 _HOST = r"[A-Za-z0-9][\w.-]*"
 _POD_ROLES = "master|worker|launcher|ps|chief|head|driver|server"
@@ -60,24 +54,24 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("a0", rf"(?P<node>{_HOST}) (?=kernel: )"),
     ("a", rf"(?P<node>{_NO_HOSTS}[a-z][a-z0-9.]*-[a-z0-9.-]*\d): (?=\S)"),  # pdsh
     # times
-    ("[a", rf"\[?[IWEF](?P<mo>\d{{1,2}})(?P<d>\d\d) {_TIME}\s+(?:\d+\s+)?(?:[\w./<>-]+:\d+)?\]\s?"),  # glog
-    ("[", rf"\[{_MONTH_DAY}{_LOGGER}\]:?\s?"),  # detectron2
-    ("[", rf"\[{_ISO}(?: [IWEDF] \d+ \d+)?\](?: \([\w.]+\))?\s?"),  # Ray, DeepSpeed, Megatron-LM
-    ("[", rf"\[{_ISO}{_LOGGER}\]:?\s?"),
+    ("[a", rf"\[?[IWEF](?P<mo>\d{{1,2}})(?P<d>\d\d) {TIME}\s+(?:\d+\s+)?(?:[\w./<>-]+:\d+)?\]\s?"),  # glog
+    ("[", rf"\[{MONTH_DAY}{_LOGGER}\]:?\s?"),  # detectron2
+    ("[", rf"\[{ISO}(?: [IWEDF] \d+ \d+)?\](?: \([\w.]+\))?\s?"),  # Ray, DeepSpeed, Megatron-LM
+    ("[", rf"\[{ISO}{_LOGGER}\]:?\s?"),
     (
         "0",
-        rf"{_ISO}{_AFTER}(?: std(?:out|err) [FP] )?"
-        r"(?P<host>\s(?=[\w.-]+ (?:[\w./-]+(?:\[\d+\])?: |\[[Rr]ank ?\d))[\w.-]+\s)?",
+        rf"{ISO}{AFTER}(?: std(?:out|err) [FP] )?"
+        r"(?P<host>\s(?=[\w.-]+ (?:[A-Za-z_][\w./-]*(?:\[\d+\])?: |\[[Rr]ank ?\d))[\w.-]+\s)?",
     ),
-    ("0", _MONTH_DAY + _AFTER),
-    ("a", rf"(?P<mon>[A-Z][a-z]{{2}})\s+(?P<d>\d{{1,2}}) {_TIME} (?P<node>{_HOST})\s(?=\S)"),  # syslog
+    ("0", MONTH_DAY + AFTER),
+    ("a", rf"(?P<mon>[A-Z][a-z]{{2}})\s+(?P<d>\d{{1,2}}) {TIME} (?P<node>{_HOST})\s(?=\S)"),  # syslog
     (
         "[",
-        rf"\[(?:[A-Z][a-z]{{2}} )?(?P<mon>[A-Z][a-z]{{2}})\s+(?P<d>\d{{1,2}}) {_TIME}(?: (?P<y>\d{{4}}))?\]\s?",
+        rf"\[(?:[A-Z][a-z]{{2}} )?(?P<mon>[A-Z][a-z]{{2}})\s+(?P<d>\d{{1,2}}) {TIME}(?: (?P<y>\d{{4}}))?\]\s?",
     ),  # dmesg -T
-    ("[(-", rf"[<({{\[]{_ISO}[>)}}\]]:?\s?"),
-    ("[", rf"\[{_TIME}\]:?\s?"),
-    ("0", rf"{_TIME}(?=\s*[|\]-]|\s+[A-Za-z\[(])"),
+    ("[(-", rf"[<({{\[]{ISO}[>)}}\]]:?\s?"),
+    ("[", rf"\[{TIME}\]:?\s?"),
+    ("0", rf"{TIME}(?=\s*[|\]-]|\s+[A-Za-z\[(])"),
     ("[0", r"\[?(?P<unix>1[0-9]{9}(?:\.\d{1,9})?)\]?(?=[\s:,|])"),
     # loggers
     ("[", rf"\[{_LEVEL}\|[^\]]{{1,80}}\]\s*"),  # transformers: [INFO|trainer.py:1]
@@ -92,11 +86,26 @@ _BY_START: dict[str, tuple[re.Pattern[str], ...]] = {
     start: tuple(re.compile(pattern) for starts, pattern in _PATTERNS if start in starts) for start in "[(0a-"
 }
 
+#: Dates in other orders, with and without brackets; tried last, and only where a time of day is near.
+_DATES = tuple(
+    re.compile(pattern) for order in OTHER_ORDERS for pattern in (order + AFTER, rf"[<({{\[]{order}[>)}}\]]:?\s?")
+)
+_CLOCK = re.compile(r"\d[:-]?\d\d[:-]?\d\d|\d:\d\d")
+_CLOCK_WITHIN = 40
+
 
 def _start(character: str) -> str:
     if character in "[(":
         return character
     return "0" if character.isdigit() else "a" if character.isalpha() else "-"
+
+
+def _first_match(patterns: tuple[re.Pattern[str], ...], text: str, at: int) -> re.Match[str] | None:
+    for pattern in patterns:
+        found = pattern.match(text, at, at + _SEARCHED)
+        if found is not None and found.end() > at:
+            return found
+    return None
 
 
 def strip_prefix(text: str) -> Prefix:
@@ -114,11 +123,10 @@ def strip_prefix(text: str) -> Prefix:
             at += 1
         if at >= len(text):
             break
-        for pattern in _BY_START[_start(text[at])]:
-            found = pattern.match(text, at, at + _SEARCHED)
-            if found is not None and found.end() > at:
-                break
-        else:
+        found = _first_match(_BY_START[_start(text[at])], text, at)
+        if found is None and time is None and _CLOCK.search(text, at, at + _CLOCK_WITHIN):
+            found = _first_match(_DATES, text, at)
+        if found is None:
             break
         said = found.groupdict()
         if said.get("bare") and time is not None:
@@ -129,45 +137,6 @@ def strip_prefix(text: str) -> Prefix:
         if host and host.strip():
             node = host.strip()
         if time is None:
-            time = _time(said)
+            time = time_of(said)
         at = found.end()
     return Prefix(rank, node, time, text[at:].lstrip(" \t") if at else text)
-
-
-_DATE_ANYWHERE = re.compile(r"(?<!\d)" + _ISO)
-
-
-def time_within(text: str) -> datetime | None:
-    """The first full date and time in a line's first 300 characters, wherever it stands."""
-    found = _DATE_ANYWHERE.search(text, 0, 300)
-    return _time(found.groupdict()) if found else None
-
-
-def _time(said: dict[str, str | None]) -> datetime | None:
-    """The time in a match's named groups, or None (also for an impossible one)."""
-    get: Callable[[str], str | None] = said.get
-    try:
-        if get("unix"):
-            return datetime.fromtimestamp(float(get("unix") or 0), UTC)
-        if not get("h"):
-            return None
-        name = get("mon")
-        if name and name not in _MONTHS:
-            return None
-        month = _MONTHS[name] if name else int(get("mo") or 1)
-        micro = int((get("f") or "0")[:6].ljust(6, "0"))
-        year = int(get("y") or NO_YEAR)
-        hour, minute, second = int(get("h") or 0), int(get("mi") or 0), min(59, int(get("s") or 0))
-        return datetime(year, month, int(get("d") or 1), hour, minute, second, micro, _zone(get("z")))
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
-def _zone(text: str | None) -> timezone | None:
-    if not text:
-        return None
-    if text in ("Z", "UTC"):
-        return UTC
-    digits = text[1:].replace(":", "")
-    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:4]))
-    return timezone(offset if text[0] == "+" else -offset)

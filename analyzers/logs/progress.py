@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from statistics import median
 
@@ -14,6 +14,7 @@ from analyzers.logs import anomaly
 from analyzers.logs.choosing import choose, completed, other_work, without_torn_end
 from analyzers.logs.fields import Role
 from analyzers.logs.intake import discover
+from analyzers.logs.outlook import with_outlook
 from analyzers.logs.pace import Counting, Interval, intervals, present_pace, printed_pace
 from analyzers.logs.scan import feed
 from analyzers.logs.series import Record, Series
@@ -22,6 +23,8 @@ from analyzers.types import Anomaly, LogEvidence, Progress
 
 #: An evaluation or checkpoint that has begun may take this many times longer before the silence is a stall.
 _PAUSE_GRACE = 4
+#: A counter with an unknown name must have come this often before its own standstill is a stall.
+_TRUSTED_COUNT = 20
 _READ_KINDS = frozenset({"rank", "node", "job"})
 
 
@@ -37,9 +40,8 @@ def read_progress(path: Path, *, now: datetime | None = None, warn: Callable[[st
 
     Raises `UserError` when there is nothing readable at ``path``; a bad file in a folder is told to ``warn``.
     """
-    if now is not None and now.tzinfo is not None:
-        now = now.astimezone(UTC).replace(tzinfo=None)
-    tracker = Tracker(now=now)
+    zone = now.tzinfo if now is not None else None
+    tracker = Tracker(now=now.replace(tzinfo=None) if now is not None else None, zone=zone)
     found = [file for file in discover(Path(path), warn) if file.kind in _READ_KINDS]
     for file in found:
         tracker.begin(file.name, file.rank)
@@ -52,12 +54,12 @@ def assess(tracker: Tracker) -> Progress:
     """What the tracker's series amount to."""
     main = choose(tracker)
     if main is not None:
-        return _Assessment(tracker, main).progress()
+        return with_outlook(_Assessment(tracker, main).progress(), tracker, main)
     found = _from_epochs(tracker)
     if found.format is None:
         main = other_work(tracker)
         found = _Assessment(tracker, main).progress() if main is not None else _from_losses(tracker)
-    return found
+    return with_outlook(found, tracker, main)
 
 
 @dataclass
@@ -83,8 +85,9 @@ class _Assessment:
         pace = self._pace(records, recent, found)
         losses = self._losses(records)
         trouble, evidence = self._trouble(records, found, losses, per_epoch, total)
+        later = self._later_epoch(last)
         eta = None
-        if trouble != "stall" and pace is not None:
+        if trouble != "stall" and pace is not None and later is None:
             left = self._steps_left(last, per_epoch, total, epochs)
             eta = left * pace if left is not None else None
         if (
@@ -95,19 +98,24 @@ class _Assessment:
         ):
             eta = last.eta
         return Progress(
-            current_step=last.step,
+            current_step=last.step if later is None or not per_epoch else None,
             total_steps=total,
-            current_epoch=last.epoch,
+            current_epoch=last.epoch if later is None else later.epoch,
             total_epochs=epochs,
             seconds_per_step=pace,
             last_loss=_printable(losses[-1][0]) if losses else None,
             eta_seconds=eta,
             anomaly=trouble,
-            evidence=tuple(
-                dict.fromkeys((*evidence, self.main.last.evidence() if self.main.last else last.evidence()))
-            ),
+            evidence=tuple(dict.fromkeys((*evidence, (later or self.main.last or last).evidence()))),
             format=self._format_name(),
         )
+
+    def _later_epoch(self, last: Record) -> Record | None:
+        """A later line without a step that is at least two epochs further: steps are logged too rarely to tell."""
+        latest = self.tracker.epoch_lines.get(self.main.rank)
+        if latest is None or latest.epoch is None or last.epoch is None or latest.order < last.order:
+            return None
+        return latest if latest.epoch >= last.epoch + 2 else None
 
     def _format_name(self) -> str:
         """The main series' format; a bare bar takes the name of the framework whose lines surround it."""
@@ -197,14 +205,15 @@ class _Assessment:
 
     def _stalled(self, records: list[Record]) -> bool:
         times = [record.time for record in records[-len(self.main.recent()) :] if record.time is not None]
-        if not times:
+        if not times or (self.main.is_mined and (self.main.is_other or self.main.count < _TRUSTED_COUNT)):
             return False
         limit = anomaly.stall_after_s(times)
         if self.tracker.pausing_at > records[-1].order:
             limit *= _PAUSE_GRACE
         latest = self.tracker.last_time or times[-1]
-        if self.tracker.now is not None:
-            latest = max(latest, self.tracker.now.replace(tzinfo=UTC).timestamp())
+        present = self.tracker.present(times[-1])
+        if present is not None:
+            latest = max(latest, present)
         else:
             limit *= 2  # only other lines tell the time, and the next record may be about to be written
         return latest - times[-1] > limit

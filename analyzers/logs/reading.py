@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from analyzers.logs.fields import Pair, Role, fraction, may_count, meaning, number, pairs, seconds, wall_time
+from analyzers.logs.fields import Pair, Role, fraction, meaning, number, pairs, seconds, wall_time
 from analyzers.logs.formats import LogFormat, recognise
+from analyzers.logs.mining import Candidate, candidates
 from analyzers.logs.prefix import strip_prefix, time_within
 
 _EVAL_TEXT = re.compile(
@@ -34,8 +35,9 @@ class Reading:
     """What one line says. ``label`` names the series it belongs to; evaluation does not count as progress.
 
     ``step``, ``total`` (of steps), ``epoch`` and ``epochs`` as printed; ``loss`` may be nan; ``pace`` in seconds per
-    step; ``elapsed`` and ``eta`` in seconds. ``is_mined``: a counter with an unknown name. ``planned``: totals that
-    stand in the line (a configuration, a header) as role, how plainly they are named, amount.
+    step; ``elapsed`` and ``eta`` in seconds. ``mined``: what may be a counter with an unknown name, in a line without
+    a known one. ``planned``: totals that stand in the line (a configuration, a header) as role, how plainly they are
+    named, amount.
     """
 
     rank: int | None = None
@@ -52,13 +54,13 @@ class Reading:
     format: LogFormat | None = None
     is_eval: bool = False
     is_other: bool = False
-    is_mined: bool = False
+    mined: tuple[Candidate, ...] = ()
     planned: tuple[tuple[Role, int, int], ...] = ()
 
     @property
     def says_something(self) -> bool:
         """Whether the line holds any progress or plan at all."""
-        return bool(self.planned) or any(
+        return bool(self.planned or self.mined) or any(
             value is not None for value in (self.step, self.epoch, self.loss, self.pace, self.elapsed)
         )
 
@@ -87,29 +89,27 @@ def read_line(text: str, formats: tuple[LogFormat, ...]) -> Reading | None:
     found = pairs(rest)
     first = _take_pairs(reading, found, names)
     begins = min(begins, first)
-    if reading.step is None:
-        bare = fraction(rest, found)
-        if bare is not None and (reading.epoch is not None or reading.loss is not None or "[" in rest[:60]):
-            reading.step, reading.total, at = bare
-            begins = min(begins, at)
-            reading.label = f"[/]{reading.total}:" + _LABEL.sub(" ", rest[:at].lower())[:60]
-    if reading.step is None and reading.epoch is None and reading.loss is None and not reading.planned:
-        begins = min(begins, _mine(reading, found))
+    bare = fraction(rest, found) if reading.step is None else None
+    if bare is not None and (reading.epoch is not None or reading.loss is not None or "[" in rest[:60]):
+        reading.step, reading.total, at = bare
+        begins = min(begins, at)
+        reading.label = f"[/]{reading.total}:" + _LABEL.sub(" ", rest[:at].lower())[:60]
+    if reading.step is None and reading.epoch is None and not reading.planned:
+        reading.mined = _mined(rest, candidates(rest, found, bare))
     if not reading.says_something:
         return None
     _judge(reading, rest[:begins], found)
     return reading
 
 
-def _mine(reading: Reading, found: list[Pair]) -> int:
-    """Take the first unknown counter for the step: with a total if there is one. Returns where it ends."""
-    for pair in sorted(found, key=lambda pair: pair.total is None):
-        value, total = _count(pair.value), _count(pair.total)
-        if value is not None and (total is None or 1 < total >= value) and not pair.unit and may_count(pair.key):
-            reading.step, reading.total, reading.is_mined = value, total, True
-            reading.label = "mined " + _LABEL.sub(" ", pair.key.lower()).strip()
-            return pair.end
-    return 1 << 30
+def _mined(text: str, found: list[Candidate]) -> tuple[Candidate, ...]:
+    """Those that do not count an evaluation; those after a word for other work are marked."""
+    if not found:
+        return ()
+    aside, other = _EVAL_TEXT.search(text), _OTHER_WORK.search(text)
+    until = aside.start() if aside is not None else len(text)
+    since = other.start() if other is not None else len(text)
+    return tuple(one._replace(is_other=since < one.end) for one in found if one.end <= until)
 
 
 def read_row(values: dict[str, str]) -> Reading | None:
@@ -128,16 +128,16 @@ def _take_groups(reading: Reading, match: re.Match[str], rest: str) -> str:
     said = match.groupdict()
     reading.step = _count(said.get("step"))
     reading.total = _count(said.get("total"))
-    reading.epoch = number(said["epoch"]) if said.get("epoch") else None
+    reading.epoch = _epoch(said.get("epoch"))
     reading.epochs = _count(said.get("epochs"))
     reading.loss = number(said["loss"]) if said.get("loss") else None
     reading.elapsed = seconds(said["elapsed"]) if said.get("elapsed") else None
     reading.eta = seconds(said["eta"].rstrip("s")) if said.get("eta") else None
     amount = number(said["rate"]) if said.get("rate") else None
     if amount:
-        reading.pace = amount if (said.get("rate_unit") or "").startswith("s/") else 1 / amount
+        reading.pace = _pace(amount, per_step=(said.get("rate_unit") or "").startswith("s/"))
     elif said.get("pace"):
-        reading.pace = seconds(said["pace"], said.get("rate_unit") or "s")
+        reading.pace = _pace(seconds(said["pace"], said.get("rate_unit") or "s"), per_step=True)
     elif reading.format is not None and reading.format.bar and reading.eta and reading.eta >= _SHORTEST_ETA_S:
         left = (reading.total or 0) - (reading.step or 0)
         reading.pace = reading.eta / left if left > 0 else None
@@ -190,8 +190,8 @@ def _take(reading: Reading, role: Role, pair: Pair, unit: str) -> bool:
         reading.total = total if total is not None and total >= step else None
         reading.label = _LABEL.sub(" ", pair.key.lower()).strip()
     elif role in ("epoch", "epochs"):
-        epoch = number(pair.value)
-        if epoch is None or not 0 <= epoch < 1e7:
+        epoch = _epoch(pair.value)
+        if epoch is None:
             return False
         reading.epoch = epoch
         reading.epochs = _count(pair.total) or reading.epochs
@@ -217,10 +217,24 @@ def _take(reading: Reading, role: Role, pair: Pair, unit: str) -> bool:
 
 def _take_pace(reading: Reading, role: Role, pair: Pair, unit: str) -> bool:
     amount = seconds(pair.value, unit if role == "pace" else "")
-    if amount is None or not 0 < amount < 1e7:
+    pace = _pace(amount, per_step=role == "pace" or pair.unit == "s/it")
+    if pace is None:
         return False
-    reading.pace = amount if role == "pace" or pair.unit == "s/it" else 1 / amount
+    reading.pace = pace
     return True
+
+
+def _pace(amount: float | None, *, per_step: bool) -> float | None:
+    """Seconds per step from a printed number of seconds per step or steps per second; None for an absurd one."""
+    if amount is None or not 1e-7 < amount < 1e7:
+        return None
+    return amount if per_step else 1 / amount
+
+
+def _epoch(text: str | None) -> float | None:
+    """A printed epoch, which may be a fraction; None for an absurd one."""
+    epoch = number(text) if text else None
+    return epoch if epoch is not None and 0 <= epoch < 1e7 else None
 
 
 def _count(text: str | None) -> int | None:

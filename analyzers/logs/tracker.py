@@ -5,19 +5,27 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
+from analyzers.logs.ending import End, EndWatch
 from analyzers.logs.fields import Role
 from analyzers.logs.formats import LogFormat, known_formats
-from analyzers.logs.prefix import NO_YEAR, strip_prefix
+from analyzers.logs.mining import Candidate
+from analyzers.logs.prefix import NO_YEAR, strip_prefix, time_within
 from analyzers.logs.reading import Reading, read_line, read_row
 from analyzers.logs.series import Record, Series
 
 _MAX_SERIES = 3000
+_MAX_MINED = 300
 _MAX_TEXT = 600
+_STAMPS = 400
+#: A date that a line holds but does not begin with is its time stamp within so many characters.
+_STAMP_WITHIN = 100
+#: Unix seconds below which a time has no year.
+_DATED_FROM = datetime(NO_YEAR + 2, 1, 1, tzinfo=UTC).timestamp()
 _DAY_S = 86400.0
 _BLOCK_LINES = 20
-_COLUMNS = re.compile(r"[ \t]*[,;\t][ \t]*")
+_COLUMNS = re.compile(r"(?<![ \t])[ \t]*[,;\t][ \t]*")
 _NAME = re.compile(r"[A-Za-z_][\w ./()%@:-]*")
 #: A line that may be a row or the names of columns: two separators, or words that begin with a counter's.
 _TABLE = re.compile(
@@ -53,15 +61,21 @@ class Context:
 
 @dataclass(slots=True)
 class Clock:
-    """Times as seconds, with the year or date that a prefix leaves out; grows over midnight and new year."""
+    """Times as seconds, with the year or date that a prefix leaves out; grows over midnight and new year.
+
+    Seconds are those of the clock on the wall where ``now`` was read: of ``zone``, or the log's own.
+    """
 
     now: datetime | None = None
+    zone: tzinfo | None = None
     last: float | None = None
     added_s: float = 0.0
     whole_seconds: bool = True
 
     def seconds(self, time: datetime) -> float:
         """Unix seconds (times without a zone count as UTC)."""
+        if time.tzinfo is not None and self.now is not None:
+            time = (time.astimezone(self.zone) if self.zone is not None else time).replace(tzinfo=None)
         incomplete = time.year == NO_YEAR
         if time.microsecond:
             self.whole_seconds = False
@@ -90,12 +104,18 @@ class Clock:
 
 @dataclass
 class Tracker:
-    """Everything read so far. Feed it with `line`; the series are in ``series`` afterwards."""
+    """Everything read so far. Feed it with `line`; the series are in ``series`` afterwards.
+
+    ``now`` has no zone of its own; ``zone`` is the one it was given in. ``stamps`` are the latest times in the file
+    that goes on longest, ``stamped`` the last line that has one, ``since_stamp`` how many lines follow it.
+    """
 
     now: datetime | None = None
+    zone: tzinfo | None = None
     formats: tuple[LogFormat, ...] = field(default_factory=known_formats)
     series: dict[tuple[int | None, str], Series] = field(default_factory=dict)
     epochs_only: dict[int | None, Series] = field(default_factory=dict)
+    epoch_lines: dict[int | None, Record] = field(default_factory=dict)
     loose: dict[int | None, deque[Loose]] = field(default_factory=dict)
     planned: dict[Role, dict[int, int]] = field(default_factory=dict)
     formats_seen: dict[str, int] = field(default_factory=dict)
@@ -105,24 +125,51 @@ class Tracker:
     pausing_at: int = -1
     broken: Record | None = None
     whole_seconds: bool = True
+    stamps: deque[float] = field(default_factory=deque)
+    stamped: Record | None = None
+    since_stamp: int = 0
+    ends: dict[str, End] = field(default_factory=dict)
+    trained: dict[str, float | None] = field(default_factory=dict)
     _clock: Clock = field(default_factory=Clock)
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
     _latest: dict[int | None, Record] = field(default_factory=dict)
     _contexts: dict[int | None, Context] = field(default_factory=dict)
     _columns: list[str] = field(default_factory=list)
+    _watch: EndWatch = field(default_factory=EndWatch)
+    _stamps: deque[float] = field(default_factory=deque)
+    _stamped: Record | None = None
+    _since_stamp: int = 0
+    _mined: int = 0
     _file: str = ""
     _file_rank: int | None = None
 
     def begin(self, file: str, rank: int | None) -> None:
         """A new file begins; ``rank`` is the one its name gives."""
         self._file, self._file_rank = file, rank
-        self._clock = Clock(self.now)
+        self._clock = Clock(self.now, self.zone)
+        self._watch, self._stamps, self._stamped, self._since_stamp = EndWatch(), deque(maxlen=_STAMPS), None, 0
         self._columns = []
         self.spans[file] = (self.order, self.order)
 
     def end(self) -> None:
         """The file that was begun is over."""
         self.spans[self._file] = (self.spans[self._file][0], self.order)
+        end = self._watch.end()
+        if end is not None:
+            self.ends[self._file] = end
+        if self._stamps and (not self.stamps or self._stamps[-1] >= self.stamps[-1]):
+            self.stamps, self.stamped, self.since_stamp = self._stamps, self._stamped, self._since_stamp
+
+    def present(self, last: float) -> float | None:
+        """``now`` in seconds, or None when it is not given. Where the log's ``last`` time has no date, this is the
+        nearest such time of day after it, within half a day."""
+        if self.now is None:
+            return None
+        now = self.now.replace(tzinfo=UTC).timestamp()
+        if last > _DATED_FROM:
+            return now
+        passed = (now - last) % _DAY_S
+        return last + passed if passed < _DAY_S / 2 else last
 
     def recency(self, record: Record) -> float:
         """Where in its file a record stands, from 0 (beginning) to 1 (end)."""
@@ -140,13 +187,30 @@ class Tracker:
         reading = read_line(text, self.formats)
         if reading is None or reading.step is None:
             self._note(number, text)
+            self._plain(number, text, reading.time if reading is not None else None)
         if reading is None:
-            time = strip_prefix(text[:200]).time if text else None
-            if time is not None:
-                self.last_time = self._clock.seconds(time)
             return False
         self._enter(reading, number, text)
         return True
+
+    def _plain(self, number: int, text: str, time: datetime | None) -> None:
+        """A line without a step: its time, and what it says about the job's end."""
+        if not text or text.isspace():
+            return
+        if time is None:
+            time = strip_prefix(text[:_STAMP_WITHIN]).time or time_within(text, _STAMP_WITHIN)
+        self._since_stamp += 1
+        if time is not None:
+            self._stamp(self._clock.seconds(time), number, text)
+        record = Record(self._file, number, text[:_MAX_TEXT], self.order, 0, time=self._clock.last)
+        self._watch.line(record, is_stamped=time is not None)
+
+    def _stamp(self, time: float, number: int, text: str) -> None:
+        self.last_time = time
+        self._stamps.append(time)
+        self._since_stamp = 0
+        if self._stamped is None or self._stamped.order != self.order:
+            self._stamped = Record(self._file, number, text[:_MAX_TEXT], self.order, 0, time=time)
 
     def _note(self, number: int, text: str) -> None:
         """A line that counts nothing may still say that the job is done, pauses, or has a broken loss."""
@@ -178,7 +242,7 @@ class Tracker:
             self.planned.setdefault(role, {}).setdefault(priority, amount)
         time = self._clock.seconds(reading.time) if reading.time is not None else None
         if time is not None:
-            self.last_time = time
+            self._stamp(time, number, text)
             self.whole_seconds = self.whole_seconds and self._clock.whole_seconds
         if reading.format is not None and not reading.format.general:
             self.formats_seen[reading.format.name] = self.formats_seen.get(reading.format.name, 0) + 1
@@ -186,21 +250,50 @@ class Tracker:
             return
         if reading.is_eval:
             self.pausing_at = self.order
-            if reading.step is None:
-                return
         record = Record(
             self._file, number, text[:_MAX_TEXT], self.order, 0, reading.step, reading.total, reading.epoch,
             reading.epochs, reading.loss, time, reading.elapsed, reading.pace, reading.eta,
         )  # fmt: skip
         context = self._contexts.setdefault(rank, Context())
+        if record.step is None and record.epoch is not None:
+            self.epoch_lines[rank] = record
+        if record.step is None and reading.is_eval:
+            return
         if record.step is None:
             self._without_step(reading, record, rank, context)
+            for candidate in reading.mined:
+                self._mine(candidate, record, rank, context)
             return
         if record.epoch is None:
             record.epoch, record.epochs = context.epoch, record.epochs or context.epochs
-        self._series(reading, rank).add(record)
-        if not (reading.is_mined or reading.is_eval):
+        self._add(self._series(reading, rank), record)
+        if not reading.is_eval:
             self._latest[rank] = record
+
+    def _add(self, series: Series, record: Record) -> None:
+        """Enter a record; one that goes on with training shows that the job does."""
+        last = series.last
+        moved = last is None or record.step != last.step or record.epoch != last.epoch
+        known = series.advanced >= (4 if series.is_mined else 1) or record.loss is not None or record.epoch is not None
+        if moved and known and not (series.is_eval or series.is_other):
+            self._watch.trained()
+            self.trained[self._file] = record.time
+        series.add(record)
+
+    def _mine(self, candidate: Candidate, record: Record, rank: int | None, context: Context) -> None:
+        key = (rank, candidate.label)
+        found = self.series.get(key)
+        if found is None:
+            if self._mined >= _MAX_MINED:
+                return
+            self._mined += 1
+            found = self.series[key] = Series(candidate.label, rank)
+            found.is_mined, found.is_other = True, candidate.is_other
+        mined = Record(
+            record.file, record.number, record.text, record.order, 0, candidate.step, candidate.total, context.epoch,
+            loss=record.loss, time=record.time, elapsed=record.elapsed, pace=record.pace, eta=record.eta,
+        )  # fmt: skip
+        self._add(found, mined)
 
     def _without_step(self, reading: Reading, record: Record, rank: int | None, context: Context) -> None:
         latest = self._latest.get(rank)
@@ -213,6 +306,8 @@ class Tracker:
             context.epochs = reading.epochs or context.epochs
             only = self.epochs_only.setdefault(rank, Series("epoch", rank))
             only.format = only.format or reading.format
+            if only.last is not None and only.last.epoch is not None and reading.epoch > only.last.epoch:
+                self._watch.trained()
             only.add(record)
         if reading.loss is not None:
             losses = self.loose.setdefault(rank, deque(maxlen=400))
@@ -227,6 +322,5 @@ class Tracker:
             found = self.series.setdefault(key, Series(reading.label, rank))
             found.is_eval = reading.is_eval
             found.is_other = reading.is_other
-            found.is_mined = reading.is_mined
         found.format = reading.format or found.format
         return found

@@ -10,10 +10,11 @@ from analyzers.source.idioms import batch, models, named, optimisation, resource
 from analyzers.source.idioms.training import find_training
 from analyzers.source.launch.model import Launch
 from analyzers.source.launch.read import read_launch, with_request
+from analyzers.source.launch.request import request_of
 from analyzers.source.program.machine import Machine
 from analyzers.source.reader import machine_for, walk
 from analyzers.source.reading import Reading
-from analyzers.types import FACT_NAMES, SourceFacts, Submission
+from analyzers.types import FACT_NAMES, JsonValue, SourceFacts, Submission
 
 #: Starts the warning about a defect of the reader itself; tests fail on it.
 INTERNAL = "internal error while reading"
@@ -36,10 +37,10 @@ def analyze(submission: Submission) -> SourceFacts:
     processes, devices = resources.process_count(launch), resources.visible_devices(launch)
     machine: Machine = machine_for(tree, launch, processes, devices)
     _guarded(tree, lambda: walk(machine))
-    reading = Reading(launch, machine, processes=machine.processes, devices=devices)
+    reading = Reading(launch, machine, processes=machine.processes, devices=machine.devices_per_process)
     gather(reading, tree)
     facts = {name: reading.facts[name] for name in FACT_NAMES if name in reading.facts}
-    return SourceFacts(facts, tuple(tree.warnings), fingerprint(reading))
+    return SourceFacts(facts, tuple(tree.warnings), fingerprint(reading), request_of(launch))
 
 
 def gather(reading: Reading, tree: Tree) -> None:
@@ -65,6 +66,26 @@ def gather(reading: Reading, tree: Tree) -> None:
     )
     for step in steps:
         _guarded(tree, step)
+    _withdraw_what_rests_on_absence(reading)
+
+
+#: Readings that say no more than that something was not met.
+_ABSENCES: dict[str, tuple[JsonValue, ...]] = {
+    "checkpoints": (False,), "resumable": (False,), "early_stopping": (False,), "activation_checkpointing": (False,),
+    "precision": ("fp32",), "num_gpus": (0, 1),
+}  # fmt: skip
+
+
+def _withdraw_what_rests_on_absence(reading: Reading) -> None:
+    """Where not even the kind of work was recognised, what was not met proves nothing."""
+    if "workload_type" in reading.facts or reading.value("framework") == "none":
+        return
+    for name, empty in _ABSENCES.items():
+        fact = reading.facts.get(name)
+        if fact is not None and fact.value in empty and not fact.evidence:
+            del reading.facts[name]
+    if reading.value("parallelism") == ["none"]:
+        del reading.facts["parallelism"]
 
 
 def _guarded(tree: Tree, step: Callable[[], None]) -> None:

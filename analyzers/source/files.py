@@ -27,6 +27,7 @@ class Tree:
     root: Path | None
     warnings: list[str] = field(default_factory=list)
     overlay: dict[str, str] = field(default_factory=dict)
+    scripts_followed: int = 0
     _texts: dict[str, str | None] = field(default_factory=dict)
     _kinds: dict[str, bool] = field(default_factory=dict)
     _real_root: str = ""
@@ -39,8 +40,9 @@ class Tree:
 
     def warn(self, text: str) -> None:
         """Remember a warning once."""
-        if text not in self.warnings and len(self.warnings) < 50:
-            self.warnings.append(text)
+        shown = text if len(text) <= 300 else f"{text[:150]} ... {text[-120:]}"
+        if shown not in self.warnings and len(self.warnings) < 50:
+            self.warnings.append(shown)
 
     def is_file(self, path: str) -> bool:
         """Whether ``path`` names a regular file inside the tree."""

@@ -51,6 +51,16 @@ class Reading:
         """Whether the whole program was read, so that what was not met is not there."""
         return self.launch.entry is not None and self.machine.record.complete and not self.machine.record.unresolved
 
+    @property
+    def words_read_unseen(self) -> bool:
+        """Whether code outside the tree reads the launch's words: the program itself, or a library it hands over to."""
+        return self.launch.entry is None or self.handed_over is not None
+
+    @property
+    def handed_over(self) -> Call | None:
+        """The call by which a program leaves arguments, loop and all to a training library."""
+        return self.first("megatron.training.pretrain", "megatron.training.initialize_megatron")
+
     def offer(
         self,
         name: str,

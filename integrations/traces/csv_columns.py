@@ -51,7 +51,7 @@ _UNIT_WORDS: Mapping[str, str] = {
     **dict.fromkeys(("min", "mins", "minute", "minutes"), "min"),
     **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), "h"),
 }
-_UNIT_SUFFIX = re.compile(r"^(?P<stem>.+?)[\s_.:(\[-]+(?P<unit>[a-z]+)[)\]]?$")
+_UNIT_SUFFIX = re.compile(r"(?<=[^\s_.:(\[-])[\s_.:(\[-]++(?P<unit>[a-z]++)[)\]]?$")
 _DELIMITERS = (",", "\t", ";", "|")
 
 
@@ -120,8 +120,9 @@ def _squash(header: str) -> str:
 
 
 def _stem(header: str) -> str:
-    match = _UNIT_SUFFIX.match(header.strip().lower())
-    return match["stem"] if match and match["unit"] in _UNIT_WORDS else header
+    name = header.strip().lower()
+    match = _UNIT_SUFFIX.search(name)
+    return name[: match.start()] if match and match["unit"] in _UNIT_WORDS else header
 
 
 def _by_usual_names(header: list[str]) -> dict[str, int]:
@@ -163,7 +164,7 @@ def _listed(header: list[str]) -> str:
 
 
 def _unit_s(header: str, options: Mapping[str, str], path: Path) -> float:
-    match = _UNIT_SUFFIX.match(header.strip().lower())
+    match = _UNIT_SUFFIX.search(header.strip().lower())
     if match and match["unit"] in _UNIT_WORDS:  # the column's own word is more specific than one for all
         return UNITS_S[_UNIT_WORDS[match["unit"]]]
     unit = options.get("time_unit", "s")

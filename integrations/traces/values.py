@@ -12,7 +12,9 @@ from analyzers.types import Outcome
 MAX_TIME_S = 1e13
 MAX_GPUS = 10_000_000
 
-_CLOCK = re.compile(r"^(?:(?P<days>\d+)-)?(?P<first>\d+):(?P<second>\d+)(?::(?P<third>\d+(?:\.\d+)?))?$")
+_CLOCK = re.compile(
+    r"^(?:(?P<days>\d{1,9})-)?(?P<first>\d{1,12}):(?P<second>\d{1,6})(?::(?P<third>\d{1,6}(?:\.\d+)?))?$"
+)
 _WORDS_BY_OUTCOME: Mapping[Outcome, str] = {
     "completed": "completed complete success successful succeeded pass passed done finished ok",
     "failed": "failed fail failure error nodefail outofmemory oom bootfail crashed",

@@ -10,15 +10,20 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 from prompts.errors import UserError
 from schedmate.batch.work import Row
+from schedmate.files import check_output
 
 _ROWS_PER_GROUP = 4096
 _OURS = b'{"case":'
+_WAIT = "wait for it or name another --out"
+_GO_ON = "make room and run the same command again: it goes on from there"
 
 
 class Results:
@@ -28,18 +33,18 @@ class Results:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = Path(os.path.realpath(path))  # a link stays one: what it leads to is rewritten
         self._locked: list[IO[bytes]] = []
 
     def __enter__(self) -> Results:
-        try:
+        check_output(self.path, "name another file with --out")
+        with _told(self.path, "name another file with --out"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self.path.open("ab")
-        except OSError as error:
-            raise UserError(
-                f"{self.path}: cannot be written ({error.strerror})", "name another file with --out"
-            ) from None
+            self._file = self.path.open("ab", buffering=0)
         self._lock(self._file)
+        if not os.path.samestat(os.fstat(self._file.fileno()), self.path.stat()):
+            self._release()  # replaced by another run between opening and locking
+            raise UserError(f"{self.path}: another run is writing to it", _WAIT)
         with self.path.open("rb") as stream:
             head = stream.read(len(_OURS))
         if head and not _OURS.startswith(head):
@@ -50,9 +55,14 @@ class Results:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._release()
+        try:
+            with _told(self.path, _GO_ON):
+                os.fsync(self._file.fileno())
+        except UserError:
+            if error is None:
+                raise
+        finally:
+            self._release()
 
     def rows(self) -> Iterator[Row]:
         """All whole rows, in the order they were written."""
@@ -65,22 +75,27 @@ class Results:
         """
         last = {row["case"]: (number, stands(row)) for number, row in _numbered_rows(self.path)}
         kept = {case: number for case, (number, good) in last.items() if good}
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
-        fresh = temporary.open("wb")
-        self._lock(fresh)  # before it takes the place of the old file: nobody else may get in between
         numbers = set(kept.values())
-        with self.path.open("rb") as stream:
-            fresh.writelines(line for number, line in enumerate(stream) if number in numbers)
-        fresh.flush()
-        os.fsync(fresh.fileno())
-        temporary.replace(self.path)
+        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
+        try:
+            with _told(self.path, _GO_ON):
+                fresh = temporary.open("ab", buffering=0)
+                self._lock(fresh)  # before it takes the place of the old file: nobody else may get in between
+                with self.path.open("rb") as stream:
+                    for number, line in enumerate(stream):
+                        if number in numbers:
+                            _write_all(fresh, line)
+                os.fsync(fresh.fileno())
+                temporary.replace(self.path)
+        finally:
+            temporary.unlink(missing_ok=True)
         self._file = fresh
         return set(kept)
 
     def add(self, row: Row) -> None:
-        """Append one row, so that it survives this process being killed."""
-        self._file.write(_line(row))
-        self._file.flush()
+        """Append one row, so that it survives this process being killed. Raises `UserError` when the disk is full."""
+        with _told(self.path, _GO_ON):
+            _write_all(self._file, _line(row))
 
     def _lock(self, file: IO[bytes]) -> None:
         self._locked.append(file)
@@ -88,12 +103,32 @@ class Results:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self._release()
-            raise UserError(f"{self.path}: another run is writing to it", "wait for it or name another --out") from None
+            raise UserError(f"{self.path}: another run is writing to it", _WAIT) from None
 
     def _release(self) -> None:
         for file in self._locked:
             file.close()
         self._locked.clear()
+
+
+def _write_all(file: FileIO, data: bytes) -> None:
+    """All of it or, where the disk is full, nothing."""
+    size = os.fstat(file.fileno()).st_size
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[file.write(view) :]
+    except OSError:
+        os.ftruncate(file.fileno(), size)
+        raise
+
+
+@contextmanager
+def _told(path: Path, hint: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror or error})", hint) from None
 
 
 def _line(row: Row) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -11,10 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from prompts.errors import UserError
 from schedmate.batch.cases import Case, Found, content_digest
 from schedmate.batch.results import Results, read_rows, write_parquet
 from schedmate.batch.work import Row, diagnose_case, failed_row
 from schedmate.config import Settings
+from schedmate.files import check_output
 from schedmate.ports import Engine, ItemFailed
 
 #: Failures that are the machine's or ours and not the file's: the run says so in its exit code.
@@ -62,6 +65,8 @@ def run_batch(
     tried again. Rows of cases that are not in the folder any more are kept.
     """
     start = time.perf_counter()
+    if options.parquet is not None:
+        _check_parquet(options.parquet, options.out)
     with Results(options.out) as results:
         here = {case.name: case for case in found.cases}
         done = results.keep((lambda row: False) if options.fresh else partial(_stands, here))
@@ -83,6 +88,13 @@ def run_batch(
     summary.out = str(options.out)
     summary.parquet = str(options.parquet) if options.parquet else None
     return summary
+
+
+def _check_parquet(path: Path, out: Path) -> None:
+    """Find out before the work what would stop its last step."""
+    check_output(path, "name another file with --parquet")
+    if os.path.realpath(path) == os.path.realpath(out):
+        raise UserError(f"{path}: both --out and --parquet", "name two files")
 
 
 def _closable(pairs: Iterator[Any]) -> Any:

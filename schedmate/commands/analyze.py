@@ -9,6 +9,7 @@ import typer
 
 from prompts.errors import UserError
 from schedmate.console import out, print_json, safe
+from schedmate.workdir import work_folder
 
 if TYPE_CHECKING:
     from analyzers.types import Fact, SourceFacts
@@ -28,7 +29,7 @@ def analyze(
     from analyzers.source import analyze as read_source
     from analyzers.types import Submission
 
-    folder = _folder(workdir)
+    folder = work_folder(workdir)
     if not command.strip():
         raise UserError("the launch command is empty", 'pass it as --command "python train.py"')
     facts = read_source(Submission(command, folder, gpus=gpus, nodes=nodes))
@@ -36,19 +37,6 @@ def analyze(
         print_json(as_json(facts))
         return
     _show(facts)
-
-
-def _folder(path: Path) -> Path:
-    try:
-        if path.is_dir():
-            next(path.iterdir(), None)
-            return path
-        if path.is_file():
-            return path.parent
-        exists = path.exists()
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: can not be read ({error.__class__.__name__})", "check its permissions") from None
-    raise UserError(f"{path}: {'not a folder' if exists else 'no such folder'}", "pass the job's work dir")
 
 
 def as_json(facts: SourceFacts) -> dict[str, Any]:

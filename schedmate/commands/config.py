@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from schedmate.config import load_settings
-from schedmate.console import out, print_json, safe
+from schedmate.console import err, out, print_json, safe
 
 app = typer.Typer(no_args_is_help=True, help="Show the configuration.")
 
@@ -21,9 +21,14 @@ def _config() -> None:
 def show(json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False) -> None:
     """Show every setting, its value and where the value came from.
 
+    service.port, for example, is set by "[service] port = 9000" in a TOML file (--config FILE, or
+    ~/.config/schedmate/config.toml), over it by SCHEDMATE_SERVICE_PORT=9000, and over that by --set service.port=9000.
+
     Example: schedmate --set service.port=9000 config show
     """
     settings = load_settings()
+    for warning in settings.warnings:
+        err().print(f"warning: {safe(warning)}", soft_wrap=True)
     rows = [
         {
             "name": s.key.name,

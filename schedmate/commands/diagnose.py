@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,9 +11,12 @@ import typer
 from schedmate.console import err, out, plain, print_json, safe
 
 if TYPE_CHECKING:
-    from analyzers.types import Diagnosis
+    from rich.console import Console
+
+    from analyzers.types import Diagnosis, Echo, LogEvidence
 
 _SHOWN_ECHOES = 4
+_ECHO_COLUMNS = 160
 _FIELDS = (
     "category", "subcategory", "confidence", "culprit_ranks", "culprit_nodes", "evidence", "echoes", "retryable",
     "action", "summary", "explanation", "warnings",
@@ -31,12 +35,14 @@ def diagnose(
     Example: schedmate diagnose slurm-4711.out
     """
     from analyzers.failures import diagnose as find
+    from schedmate.config import load_settings
+    from schedmate.refine import refine_diagnosis
 
-    found = find(path)
+    found = refine_diagnosis(find(path), path, load_settings())
     if json_:
         print_json(as_json(found))
     else:
-        _show(found, len(found.echoes) if all_ else _SHOWN_ECHOES)
+        _show(found, [(echo, 0) for echo in found.echoes] if all_ else _folded(found.echoes)[:_SHOWN_ECHOES])
     raise typer.Exit(0 if found.category == "none" else 1)
 
 
@@ -49,36 +55,80 @@ def as_json(found: Diagnosis) -> dict[str, Any]:
     return redacted
 
 
-def _show(found: Diagnosis, most_echoes: int) -> None:
-    from rich.panel import Panel
-
-    from prompts.redaction import redact
+def _show(found: Diagnosis, echoes: list[tuple[Echo, int]]) -> None:
+    from analyzers.failures.wording import look_like_a_cause
 
     screen = out()
     for warning in found.warnings:
         err().print(f"[yellow]warning:[/] {safe(warning)}")
     colour = {"none": "green", "unknown": "yellow"}.get(found.category, "red")
-    screen.print(f"[bold {colour}]{found.category}[/] / {safe(found.subcategory)}   confidence {found.confidence:.2f}")
-    screen.print(f"[bold]{safe(redact(found.summary))}[/]")
+    _line(screen, f"{_verdict(found, colour)}   confidence {found.confidence:.2f}")
+    _line(screen, f"[bold]{_quoted(found.summary)}[/]")
     for label, values in (("ranks", found.culprit_ranks), ("nodes", found.culprit_nodes)):
         if values:
-            screen.print(f"  {label}: {safe(', '.join(map(str, values)))}")
+            _line(screen, f"  {label}: {safe(', '.join(map(str, values)))}")
     if found.evidence:
-        lines = [f"[dim]{safe(e.file)}:{e.line}[/]  {safe(redact(e.text))}" for e in found.evidence]
-        first, *rest = lines
-        screen.print(Panel("\n".join([f"[bold]{first}[/]", *rest]), title="evidence", title_align="left", style=colour))
+        _evidence(screen, found.evidence, colour)
     if found.echoes:
-        screen.print(f"Put aside: {len(found.echoes)} line{'s' * (len(found.echoes) > 1)} that only look like a cause")
-        for echo in found.echoes[:most_echoes]:
-            screen.print(f"  [dim]{safe(echo.file)}:{echo.line}  {safe(redact(echo.text), 160)}[/]")
-            screen.print(f"    [italic]{safe(redact(echo.why))}[/]")
-        if len(found.echoes) > most_echoes:
-            screen.print(f"  [dim]... {len(found.echoes) - most_echoes} more; --all shows them[/]")
+        _line(screen, f"Put aside: {look_like_a_cause(len(found.echoes))}")
+        for echo, more in echoes:
+            _line(screen, f"  [dim]{safe(echo.file)}:{echo.line}  {_quoted(echo.text, _ECHO_COLUMNS)}[/]")
+            _line(
+                screen, f"    [italic]{_quoted(echo.why)}[/]" + (f" [dim](and {more} more like it)[/]" if more else "")
+            )
+        left = len(found.echoes) - sum(1 + more for _, more in echoes)
+        hidden = f"{left} more; " if left else ""
+        if left or any(more for _, more in echoes):
+            _line(screen, f"  [dim]... {hidden}--all shows every line[/]")
     retry = {True: "running it again may help", False: "running it again unchanged will not help", None: ""}
-    screen.print(
-        f"[bold]Do:[/] {safe(found.action)}" + (f" ({retry[found.retryable]})" if retry[found.retryable] else "")
+    _line(
+        screen,
+        f"[bold]Do:[/] {safe(found.action)}" + (f" ({retry[found.retryable]})" if retry[found.retryable] else ""),
     )
-    screen.print(safe(redact(found.explanation)))
+    _line(screen, _quoted(found.explanation))
+
+
+def _verdict(found: Diagnosis, colour: str) -> str:
+    if found.category == "none":
+        return f"[bold {colour}]healthy[/]"
+    return f"[bold {colour}]{found.category}[/] / {safe(found.subcategory)}"
+
+
+def _evidence(screen: Console, lines: tuple[LogEvidence, ...], colour: str) -> None:
+    """The quoted lines: in a box on a terminal, else one a line, so that they can be searched and copied."""
+    quoted = [f"[dim]{safe(e.file)}:{e.line}[/]  {_quoted(e.text)}" for e in lines]
+    first, *rest = quoted
+    if screen.is_terminal:
+        from rich.panel import Panel
+
+        screen.print(Panel("\n".join([f"[bold]{first}[/]", *rest]), title="evidence", title_align="left", style=colour))
+        return
+    _line(screen, "Evidence:")
+    for text in quoted:
+        _line(screen, f"  {text}")
+
+
+def _line(screen: Console, text: str) -> None:
+    """One line; only a terminal wraps it."""
+    screen.print(text, soft_wrap=not screen.is_terminal)
+
+
+def _quoted(text: str, most_columns: int | None = None) -> str:
+    """Untrusted text without secrets and control characters, shortened visibly."""
+    from prompts.redaction import redact
+
+    clean = redact(text)
+    if most_columns is not None and len(clean) > most_columns:
+        clean = clean[: most_columns - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
+    return safe(clean)
+
+
+def _folded(echoes: tuple[Echo, ...]) -> list[tuple[Echo, int]]:
+    """Lines of one file that differ only in their numbers as one, with how many more there are."""
+    groups: dict[tuple[str, str], list[Echo]] = {}
+    for echo in echoes:
+        groups.setdefault((echo.file, re.sub(r"\d+", "#", echo.text)), []).append(echo)
+    return [(group[0], len(group) - 1) for group in groups.values()]
 
 
 def register(parent: typer.Typer) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from schedmate.console import err, out, print_json, progress, safe
-from schedmate.durations import short_duration
+from prompts.errors import UserError
+from schedmate.console import err, out, print_json, progress, safe, visible
+from schedmate.durations import parse_moment, short_duration
 
 if TYPE_CHECKING:
     from analyzers.history import FileHistoryStore
@@ -52,13 +54,14 @@ def import_(
 
     records, notes = open_trace(file, format_name, trace_options(column or [], time_unit, delimiter))
     store = _store()
-    before = len(store)
     # Taken whole before anything is written, so that a damaged file adds nothing.
-    taken = store.add(list(_counted(records, prefix)))
+    read = list(_counted(records, prefix))
+    # Not by the length before and after: another import may run at the same time.
+    added = len({record.job_id for record in read} - {record.job_id for record in store.records()})
+    taken = store.add(read)
     total = len(store)
     for line in [*told_skips(file, notes), *store.warnings]:
         err().print(safe(line), soft_wrap=True)
-    added = total - before
     if json_:
         print_json(
             {
@@ -136,6 +139,61 @@ def show(user: _User = None, json_: _Json = False) -> None:
 
 
 @app.command()
+def remove(
+    prefix: Annotated[str | None, typer.Option("--prefix", help="Only job ids that begin so.")] = None,
+    before: Annotated[
+        str | None, typer.Option("--before", help="Only jobs submitted before: 2026-10-05 or seconds.", metavar="TIME")
+    ] = None,
+    user: _User = None,
+    all_: Annotated[bool, typer.Option("--all", help="Every job.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json_: _Json = False,
+) -> None:
+    """Take jobs out of the history; with several options, those that all of them hold for.
+
+    Example: schedmate history remove --prefix test- --yes
+    """
+    store = _store()
+    chosen = _chosen(prefix, before, user, all_)
+    found = sum(1 for record in store.records() if chosen(record))
+    _warn(store)
+    # With --all the file is emptied even where no line of it can be read.
+    if (found or all_) and not yes:
+        _ask(f"Take {found:,} of {len(store):,} jobs out of {store.path}?")
+    removed = store.clear() if all_ else store.remove(chosen) if found else 0
+    if json_:
+        print_json({"store": str(store.path), "removed": removed, "total": len(store)})
+    else:
+        out().print(f"{removed:,} jobs removed; {len(store):,} left in {safe(str(store.path))}")
+
+
+def _chosen(prefix: str | None, before: str | None, user: str | None, all_: bool) -> Callable[[JobRecord], bool]:
+    """Whether a job is one of those asked for; `UserError` where nothing, or everything and something, is asked for."""
+    some = prefix is not None or before is not None or user is not None
+    if some == all_:
+        what = "both --all and a choice" if all_ else "nothing says which jobs"
+        raise UserError(f"history remove: {what}", "give --prefix, --before or --user, or --all alone")
+    before_s = parse_moment(before, "--before") if before is not None else None
+
+    def chosen(record: JobRecord) -> bool:
+        return (
+            (prefix is None or record.job_id.startswith(prefix))
+            and (user is None or record.user == user)
+            and (before_s is None or record.submit_s < before_s)
+        )
+
+    return chosen
+
+
+def _ask(question: str) -> None:
+    """Ask on a terminal, end with 1 on a no; `UserError` where nobody is there to answer."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UserError("history remove: nobody to ask", "add --yes to remove without being asked")
+    if not typer.confirm(visible(question), err=True):
+        raise typer.Exit(1)
+
+
+@app.command()
 def path(json_: _Json = False) -> None:
     """Print where the history is kept.
 
@@ -145,7 +203,7 @@ def path(json_: _Json = False) -> None:
     if json_:
         print_json({"store": str(where), "exists": where.exists()})
     else:
-        typer.echo(str(where))
+        typer.echo(visible(str(where)))
 
 
 def _store() -> FileHistoryStore:

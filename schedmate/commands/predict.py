@@ -9,22 +9,29 @@ import typer
 
 from schedmate.console import err, out, print_json, safe
 from schedmate.durations import parse_duration, short_duration
+from schedmate.workdir import work_folder
 
 if TYPE_CHECKING:
     from analyzers.ports import HistoryStore
-    from predictors.types import Interval, Prediction
+    from predictors.types import Assumed, Interval, Prediction
 
 
 def predict(
     workdir: Annotated[Path, typer.Argument(help="The job's folder; only read.", metavar="WORKDIR")],
     command: Annotated[str, typer.Option("--command", help="The launch command.", metavar="LAUNCH")],
-    gpus: Annotated[int | None, typer.Option("--gpus", min=1, max=1_000_000, help="GPUs asked for.")] = None,
+    gpus: Annotated[
+        int | None,
+        typer.Option("--gpus", min=1, max=1_000_000, help="GPUs asked for (default: what the launch asks for)."),
+    ] = None,
     gpu_type: Annotated[str | None, typer.Option("--gpu-type", help="For example A100.", metavar="T")] = None,
     user: Annotated[str | None, typer.Option("--user", metavar="U")] = None,
     tenant: Annotated[str | None, typer.Option("--tenant", metavar="X")] = None,
-    name: Annotated[str | None, typer.Option("--name", help="The job's name.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The job's name; finds past jobs of that name.")] = None,
     limit: Annotated[
-        str | None, typer.Option("--limit", help="Hard time limit: seconds, 1h30m or HH:MM:SS.", metavar="S")
+        str | None,
+        typer.Option(
+            "--limit", help="Hard time limit: seconds, 1h30m or HH:MM:SS (default: as launched).", metavar="S"
+        ),
     ] = None,
     history: Annotated[
         Path | None,
@@ -34,6 +41,8 @@ def predict(
 ) -> None:
     """Predict duration, outcome and resources of a job from its code and the history of jobs like it.
 
+    What no option says is taken from the launch: options of sbatch or srun, then #SBATCH lines of the script.
+
     Example: schedmate predict ./train --command "bash run.sh" --gpus 1 --gpu-type A100 --limit 4h --user bo
     """
     from analyzers.types import Submission
@@ -41,7 +50,7 @@ def predict(
 
     submission = Submission(
         command=command,
-        workdir=workdir,
+        workdir=work_folder(workdir),
         user=user,
         tenant=tenant,
         name=name,
@@ -56,7 +65,7 @@ def predict(
     if json_:
         print_json(prediction)
     else:
-        _show(prediction)
+        _show(prediction, named=submission.name is not None)
 
 
 def _history(path: Path | None) -> HistoryStore:
@@ -71,7 +80,7 @@ def _history(path: Path | None) -> HistoryStore:
     return store
 
 
-def _show(prediction: Prediction) -> None:
+def _show(prediction: Prediction, named: bool) -> None:
     from rich.table import Table
 
     console = out()
@@ -92,6 +101,8 @@ def _show(prediction: Prediction) -> None:
     use = prediction.gpu_utilization
     block.add_row("[bold]GPU use[/bold]", f"{use.value:.0%}  (80 % between {use.low:.0%} and {use.high:.0%})")
     block.add_row("[bold]host memory[/bold]", _gib(prediction.host_memory_mib))
+    if prediction.assumed:
+        block.add_row("[bold]assumed[/bold]", safe(", ".join(_told(each) for each in prediction.assumed)))
     console.print(block)
     console.print("\n[bold]why[/bold]")
     for reason in prediction.reasons:
@@ -99,6 +110,8 @@ def _show(prediction: Prediction) -> None:
     if prediction.similar_jobs:
         console.print("\n[bold]most similar jobs[/bold]")
         console.print(_similar(prediction))
+        if not named and not any(each.name == "name" for each in prediction.assumed) and _have_names(prediction):
+            console.print("[dim]hint: with --name, past jobs of the same name count most[/dim]")
     console.print(f"\n[dim]model {safe(prediction.model_version)}[/dim]")
 
 
@@ -117,6 +130,26 @@ def _similar(prediction: Prediction) -> object:
             job.outcome or "-",
         )
     return table
+
+
+def _have_names(prediction: Prediction) -> bool:
+    return any(job.name for job in prediction.similar_jobs)
+
+
+def _told(assumed: Assumed) -> str:
+    """One assumption with its place: ``4 GPUs (launch.sh:3)``."""
+    value = assumed.value
+    what = f"{assumed.name.replace('_', ' ')} {value}"
+    if isinstance(value, int | float):
+        what = {
+            "gpus": f"{value:g} GPU{'s' if value != 1 else ''}",
+            "nodes": f"{value:g} node{'s' if value != 1 else ''}",
+            "limit_s": f"limit {short_duration(value)}",
+            "memory_mib": f"{value / 1024:,.4g} GiB of host memory",
+        }.get(assumed.name, what)
+    if assumed.file is None:
+        return what
+    return f"{what} (launch command)" if assumed.file == "launch" else f"{what} ({assumed.file}:{assumed.line})"
 
 
 def _gib(interval: Interval) -> str:

@@ -21,17 +21,25 @@ _ANOMALIES = {
     "straggler": "one rank lags behind the others",
     "loss_spike": "the loss has just jumped",
 }
+_ENDS = {
+    "completed": "completed: the log says that the run is done",
+    "failed": "failed: the log ends with an error",
+    "cancelled": "cancelled: the log ends with it",
+    "timeout": "stopped at its time limit",
+}
+_NO_LOG_ENDINGS = (".py", ".sh", ".ipynb", ".yaml", ".yml", ".toml", ".cpp", ".cu")
+_MISSING = {"counter": "counter", "time": "time stamp"}
 
 
 def progress(
     log: Annotated[Path, typer.Argument(help="A log file, or a folder of one job's logs.", show_default=False)],
     now: Annotated[
         str | None,
-        typer.Option(help="The present time (ISO 8601 or Unix seconds), to tell a stalled job.", metavar="TIME"),
+        typer.Option(help="The present time (now, ISO 8601 or Unix seconds), to tell a stalled job.", metavar="TIME"),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """Show step, pace, loss, time left and trouble of a running job. Exits with 1 when it is in trouble.
+    """Show step, pace, loss, time left and trouble of a running job. Exits with 1 when it is in trouble or has failed.
 
     Example: schedmate progress slurm-4711.out --now 2025-09-12T09:10:00
     """
@@ -42,23 +50,27 @@ def progress(
     if json_:
         print_json(_contract(found, warnings))
     else:
-        _show(found, log)
+        _show(found, log, timed=now is not None)
         for warning in warnings:
             err().print(f"[yellow]warning:[/] {safe(warning)}")
-    raise typer.Exit(1 if found.anomaly else 0)
+    raise typer.Exit(1 if found.anomaly or found.ended not in (None, "completed") else 0)
 
 
 def _time(text: str | None) -> datetime | None:
     if text is None:
         return None
+    if text.strip().lower() == "now":
+        return datetime.now().astimezone()
     try:
-        return datetime.fromisoformat(text.strip())
-    except ValueError:
-        pass
-    try:
-        return datetime.fromtimestamp(float(text), UTC)
+        try:
+            time = datetime.fromisoformat(text.strip())
+        except ValueError:
+            time = datetime.fromtimestamp(float(text), UTC)
+        time.astimezone(UTC)  # no date that only its own zone can hold
+        return time
     except (ValueError, OverflowError, OSError):
-        raise UserError(f"--now {text}: not a time", "write it as 2025-09-12T09:10:00 or in Unix seconds") from None
+        hint = "write it as now, 2025-09-12T09:10:00 or in Unix seconds"
+        raise UserError(f"--now {text}: not a time", hint) from None
 
 
 def _contract(found: Progress, warnings: list[str]) -> dict[str, Any]:
@@ -74,6 +86,8 @@ def _contract(found: Progress, warnings: list[str]) -> dict[str, Any]:
         "anomaly": found.anomaly,
         "evidence": found.evidence,
         "format": found.format,
+        "ended": found.ended,
+        "not_understood": found.not_understood,
         "warnings": warnings,
     }
 
@@ -82,12 +96,14 @@ def _tidy(number: float | None) -> float | int | None:
     return int(number) if number is not None and number == int(number) else number
 
 
-def _show(found: Progress, log: Path) -> None:
+def _show(found: Progress, log: Path, *, timed: bool) -> None:
     from rich.table import Table
 
     if found.format is None:
-        out().print(f"No progress found in {safe(str(log))}.")
-        return
+        out().print(f"No progress found in {safe(str(log))}: {_looked_for(log)}.")
+        if found.ended is None and found.anomaly is None:
+            out().print("Whether the job is in trouble can not be told from it.")
+            return
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column()
@@ -95,12 +111,39 @@ def _show(found: Progress, log: Path) -> None:
     table.add_row("epoch", _of(_tidy(found.current_epoch), found.total_epochs))
     table.add_row("pace", "-" if found.seconds_per_step is None else f"{found.seconds_per_step:.4g} s per step")
     table.add_row("loss", "-" if found.last_loss is None else str(found.last_loss))
-    table.add_row("time left", "-" if found.eta_seconds is None else str(timedelta(seconds=round(found.eta_seconds))))
-    trouble = _ANOMALIES[found.anomaly] if found.anomaly else "none seen"
-    table.add_row("trouble", f"[red]{trouble}[/]" if found.anomaly else trouble)
+    table.add_row("time left", "-" if found.eta_seconds is None else _clock(found.eta_seconds))
+    if found.ended is not None:
+        table.add_row("ended", _ENDS[found.ended] if found.ended == "completed" else f"[red]{_ENDS[found.ended]}[/]")
+    if found.anomaly:
+        table.add_row("trouble", f"[red]{_ANOMALIES[found.anomaly]}[/]")
+    elif found.ended in (None, "completed"):
+        table.add_row("trouble", _no_trouble(found, timed=timed))
     for line in found.evidence:
         table.add_row("", f"[dim]{safe(line.file)}:{line.line}[/] {safe(line.text.strip(), 160)}")
     out().print(table)
+
+
+def _looked_for(log: Path) -> str:
+    """What would have been progress, for a log that has none."""
+    sought = "no step, iteration, epoch, 'N of M', 'N/M', 'k=N' or 'N%' that grows over at least 5 lines, and no loss"
+
+    return f"it looks like source code, not a log; {sought}" if log.suffix in _NO_LOG_ENDINGS else sought
+
+
+def _no_trouble(found: Progress, *, timed: bool) -> str:
+    missing = " and no ".join(_MISSING[name] for name in found.not_understood)
+    if "counter" in found.not_understood:
+        return f"cannot tell (no {missing} understood)"
+    if found.ended is None and missing:
+        return f"none seen, but cannot tell a stall (no {missing} understood)"
+    return "none seen" if timed or found.ended else "none seen (a stall shows with --now)"
+
+
+def _clock(seconds: float) -> str:
+    try:
+        return str(timedelta(seconds=round(seconds)))
+    except OverflowError:
+        return "longer than a calendar reaches"
 
 
 def _of(now: float | int | None, total: int | None) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from schedmate.scheduler import ClusterSpec
     from schedmate.simulator import Estimates
 
-_ROWS = (("JCT", "jct_s", 1), ("queueing", "queueing_s", 1), ("bounded slowdown", "bounded_slowdown", 2))
+_SPREAD = ("mean", "p50", "p99", "max")
 _ESTIMATES = ("requested", "perfect", "predicted")
 
 
@@ -42,34 +42,43 @@ def simulate(
         ),
     ] = "perfect",
     format_: Annotated[
-        str | None, typer.Option("--format", help="Trace format; found out if not given.", metavar="NAME")
+        str | None, typer.Option("--format", help="Trace format, csv or swf; found out if not given.", metavar="NAME")
     ] = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
             "--column",
-            help="Where a CSV has something, for example gpus=num_gpu, submit=created, time_unit=ms or delimiter=tab; "
-            "repeat for more.",
-            metavar="WHAT=COLUMN",
+            help="Where a CSV has something, for example gpus=num_gpu; repeat for more. NAME is one of job_id, submit, "
+            "duration, gpus, user, tenant, name, requested, outcome and others: docs/traces.md.",
+            metavar="NAME=HEADER",
         ),
     ] = None,
+    time_unit: Annotated[str, typer.Option("--time-unit", help="Unit of CSV times: s, ms, min or h.")] = "",
+    delimiter: Annotated[str, typer.Option("--delimiter", help="CSV delimiter, one character or tab.")] = "",
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Replay a trace of jobs on a cluster and compare policies.
 
-    fifo and sjf have a strict head; easy gives the blocked head a reservation and backfills; kant orders by hints.
+    fifo and sjf have a strict head; easy gives the blocked head a reservation and backfills; kant is SchedMate's own
+    core, in the style of the paper of that name. What a CSV may call its columns: docs/traces.md.
 
-    Example: schedmate simulate jobs.csv --nodes 72 --policy fifo,sjf,easy
+    Example: schedmate simulate jobs.csv --nodes 72 --policy fifo,easy,kant --estimates requested
     """
     from schedmate.simulator import policy_named, simulate
+    from schedmate.traces import trace_options
 
     spec = _cluster(nodes, gpus_per_node, cluster)
     names = _policies(policy)
     needing = [policy_named(name).name for name in names if policy_named(name).needs_estimates]
     if estimates not in _ESTIMATES:
         raise UserError(f"--estimates {estimates}: not known", f"give one of {', '.join(_ESTIMATES)}")
-    jobs, notes = _read(trace, format_, _options(column or []))
+    jobs, notes = _read(trace, format_, trace_options(column or [], time_unit, delimiter))
     warnings = _trace_warnings(trace, notes, jobs, estimates, needing)
+    if estimates == "perfect" and (told := [name for name in names if name != "fifo"]):
+        warnings.append(
+            f"{' and '.join(told)} knew the true runtimes, which no scheduler does: "
+            "--estimates requested or predicted shows what could have been had"
+        )
     summaries: dict[str, dict[str, Any]] = {}
     with progress("replaying", len(jobs) * len(names)) as advance:
         for name in names:
@@ -83,7 +92,7 @@ def simulate(
         print_json(_document(trace, notes, spec, estimates, warnings, summaries))
         return
     for warning in warnings:
-        err().print(f"[yellow]warning:[/] {safe(warning)}")
+        err().print(f"[yellow]warning:[/] {safe(warning)}", soft_wrap=True)
     _print_table(trace, spec, estimates, summaries)
 
 
@@ -104,16 +113,6 @@ def _policies(text: str) -> list[str]:
     if not names:
         raise UserError("--policy names no policy", "give for example --policy fifo,easy")
     return names
-
-
-def _options(columns: Sequence[str]) -> dict[str, str]:
-    options = {}
-    for text in columns:
-        what, equals, where = text.partition("=")
-        if not (what.strip() and equals and where):
-            raise UserError(f"--column {text}: not WHAT=COLUMN", "write for example --column gpus=num_gpu")
-        options[what.strip()] = where
-    return options
 
 
 def _read(path: Path, format_name: str | None, options: Mapping[str, str]) -> tuple[list[JobRecord], TraceNotes]:
@@ -177,30 +176,32 @@ def _document(
 
 
 def _print_table(trace: Path, spec: ClusterSpec, estimates: str, summaries: Mapping[str, Mapping[str, Any]]) -> None:
-    """Metrics down, policies across, so that it fits a narrow terminal."""
+    """Metrics down, policies across, so that it fits a narrow terminal; exact values are for ``--json``."""
     from rich.table import Table
+
+    from schedmate.durations import short_duration
 
     every = list(summaries.values())
     jobs, size = every[0]["jobs"], f"{spec.nodes} node{'s' * (spec.nodes > 1)}, {spec.gpus} GPUs"
     out().print(f"{safe(trace.name)}: {jobs:,} jobs on {size}, {estimates} runtimes", soft_wrap=True)
     table = Table(box=None, header_style="bold")
-    table.add_column("times in seconds")
+    table.add_column("")
     for name in summaries:
         table.add_column(name, justify="right")
-    for label, key, digits in _ROWS:
-        for quantile in ("mean", "p50", "p99", "max"):
-            table.add_row(f"{label} {quantile}", *(f"{s[key][quantile]:,.{digits}f}" for s in every))
+    for label, key in (("completion (JCT)", "jct_s"), ("waiting", "queueing_s")):
+        for quantile in _SPREAD:
+            table.add_row(f"{label}, {quantile}", *(short_duration(s[key][quantile]) for s in every))
+    for bucket, wait in every[0]["jwtd_s"].items():
+        if wait["jobs"]:
+            gpus = f"{bucket} GPU{'s' * (bucket != '1')}"
+            cells = (short_duration(s["jwtd_s"][bucket]["mean"]) for s in every)
+            table.add_row(f"waiting, mean of {gpus}", *cells)
+    for quantile in _SPREAD:
+        table.add_row(f"bounded slowdown, {quantile}", *(f"{s['bounded_slowdown'][quantile]:,.2f}" for s in every))
     table.add_row("GPUs allocated (SOR)", *(_percent(s["sor"]) for s in every))
     table.add_row("  until the last submission", *(_percent(s["sor_while_arriving"]) for s in every))
     table.add_row("nodes fragmented (GFR)", *(_percent(s["gfr"]["mean"]) for s in every))
-    table.add_row("training stretch (JTTED)", *(f"{s['jtted']['mean']:.3f}" for s in every))
-    table.add_row("makespan", *(f"{s['makespan_s']:,.0f}" for s in every))
-    for bucket, wait in every[0]["jwtd_s"].items():
-        if wait["jobs"]:
-            cells = (s["jwtd_s"][bucket] for s in every)
-            table.add_row(f"queueing mean, {bucket} GPUs", *(f"{cell['mean']:,.1f}" for cell in cells))
-    table.add_row("events per second", *(f"{s['events_per_s']:,.0f}" for s in every))
-    table.add_row("peak memory, MiB", *(f"{s['peak_memory_mib']:,.0f}" for s in every))
+    table.add_row("makespan", *(short_duration(s["makespan_s"]) for s in every))
     out().print(table)
 
 

@@ -42,11 +42,14 @@ def lede(result: dict[str, Any]) -> str:
     rows = {row["key"]: row for row in result["policies"]}
     hints = rows["hints"]
     waits = {key: duration(row["queueing_s"]["mean"]) for key, row in rows.items()}
+    tails = {key: duration(row["queueing_s"]["p99"]) for key, row in rows.items()}
     return (
         f"With hints read from code and history, a job waited {waits['hints']} on average; under FIFO {waits['fifo']}, "
         f"under EASY backfill with the limits that users asked for {waits['easy']}, under the same core without hints "
         f"{waits['core']}. From submission to end that is {_change(hints, rows['fifo'])} than FIFO, "
-        f"{_change(hints, rows['easy'])} than EASY and {_change(hints, rows['core'])} than no hints."
+        f"{_change(hints, rows['easy'])} than EASY and {_change(hints, rows['core'])} than no hints. "
+        f"One job in a hundred waited longer than {tails['hints']} with hints, {tails['core']} without, "
+        f"{tails['easy']} under EASY and {tails['fifo']} under FIFO."
     )
 
 

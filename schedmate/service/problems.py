@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http
 import json
 import logging
@@ -22,6 +23,7 @@ log = logging.getLogger("schedmate.service")
 MEDIA_TYPE = "application/problem+json"
 _LONGEST_DETAIL_CHARS = 1000
 _MOST_ERRORS = 20
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Problem(HTTPException):
@@ -68,12 +70,26 @@ def problem_response(
 
 def unexpected(error: Exception) -> Json:
     """The answer for an error of ours: an id that also stands in the server's log, and nothing else."""
+    if is_disk_full(error):
+        log.error("the disk is full: %s", redact(str(error)))
+        return problem_response(507, "the service has no room left on its disk", "ask its operator to make room")
     number = uuid.uuid4().hex
     log.error("request failed, id %s: %s: %s", number, type(error).__name__, redact(str(error)))
     log.debug("traceback of %s", number, exc_info=error)
     return problem_response(
         500, "an internal error; its id stands in the server's log", "report it", instance=f"urn:uuid:{number}"
     )
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether an error, or what it was raised from, says that the disk, a quota or a limit on files is full."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return True
+        if "database or disk is full" in str(error):  # how SQLite puts it
+            return True
+        error = error.__cause__
+    return False
 
 
 def add_handlers(app: FastAPI) -> None:

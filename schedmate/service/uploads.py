@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from schedmate.service.problems import Problem
+from schedmate.service.problems import Problem, is_disk_full
 
 MAX_FILES = 20_000
 MAX_DEPTH = 12
@@ -69,6 +69,8 @@ class Inbox:
             tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError,
             RuntimeError, ValueError, struct.error,
         ) as error:  # fmt: skip
+            if is_disk_full(error):
+                raise
             raise Problem(
                 422, f"{name[:200]!r} is not a readable archive ({type(error).__name__})", "send .tar.gz or .zip"
             ) from None

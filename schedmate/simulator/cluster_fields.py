@@ -13,13 +13,23 @@ _SIZE_MIB = {"Mi": 1, "Gi": 1 << 10, "Ti": 1 << 20}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)(Mi|Gi|Ti)")
 _REPEATED = re.compile(r"(\d+)\s*[xX*]\s*(\d+)")
 _MOST_MIB = 1 << 40
+_LONGEST_SHOWN = 200
+_MOST_BITS = 64
+
+
+def shown(value: Any) -> str:
+    """A value as an error shows it. Lists and mappings are only named: an alias may unfold them without end."""
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return "out of range"
+    plain = isinstance(value, str | int | float | None)
+    return repr(value)[:_LONGEST_SHOWN] if plain else f"a {type(value).__name__}"
 
 
 def mapping(where: str, value: Any, hint: str) -> Mapping[str, Any]:
     """A mapping with its keys as text."""
     if not isinstance(value, dict):
         raise UserError(f"{where} is not a mapping", hint)
-    return {str(key): each for key, each in value.items()}
+    return {key if isinstance(key, str) else shown(key): each for key, each in value.items()}
 
 
 def known(where: str, given: Iterable[str], allowed: Iterable[str]) -> None:
@@ -27,20 +37,20 @@ def known(where: str, given: Iterable[str], allowed: Iterable[str]) -> None:
     names = list(allowed)
     for key in given:
         if key not in names:
-            raise UserError(f"{where}: unknown key {key!r}", f"known: {', '.join(names)}")
+            raise UserError(f"{where}: unknown key {shown(key)}", f"known: {', '.join(names)}")
 
 
 def count(where: str, value: Any, most: int, least: int = 1) -> int:
     """A whole number; ``where`` ends in what it counts."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise UserError(f"{where} is {value!r}", f"give a whole number from {least} to {most}")
+        raise UserError(f"{where} is {shown(value)}", f"give a whole number from {least} to {most}")
     return value
 
 
 def positive(where: str, value: Any) -> float:
     """A finite number above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise UserError(f"{where} is {value!r}", "give a number above 0")
+        raise UserError(f"{where} is {shown(value)}", "give a number above 0")
     return float(value)
 
 
@@ -48,24 +58,25 @@ def milli(where: str, value: Any) -> int:
     """Thousandths of a number of units: ``0.5`` is 500."""
     amount = positive(where, value)
     if amount > 1e9:
-        raise UserError(f"{where} is {value!r}", "give a number below a thousand million")
+        raise UserError(f"{where} is {shown(value)}", "give a number below a thousand million")
     return max(1, round(amount * 1000))
 
 
 def mib(where: str, value: Any) -> int:
     """``64Gi``, ``1.5Ti``, ``512Mi`` or a whole number of MiB."""
-    match = _SIZE.fullmatch(str(value))
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
     found = round(float(match[1]) * _SIZE_MIB[match[2]]) if match else value
     if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= _MOST_MIB:
-        raise UserError(f"{where} is {value!r}", "write for example 80Gi, 512Mi or a number of MiB")
+        raise UserError(f"{where} is {shown(value)}", "write for example 80Gi, 512Mi or a number of MiB")
     return found
 
 
 def word(where: str, value: Any) -> str:
     """A single name."""
-    if isinstance(value, dict | list) or value is None or not str(value).strip():
-        raise UserError(f"{where} is {value!r}", "give a name")
-    return str(value)
+    name = value if isinstance(value, str) else shown(value)
+    if isinstance(value, dict | list) or value is None or not name.strip():
+        raise UserError(f"{where} is {shown(value)}", "give a name")
+    return name
 
 
 def words(where: str, value: Any) -> frozenset[str]:

@@ -30,19 +30,19 @@ from typing import Any
 import yaml
 
 from prompts.errors import UserError
+from schedmate.files import read_small
 from schedmate.scheduler import ClusterSpec, PoolSpec
 from schedmate.scheduler.cluster_types import NodeShape, Profile
 from schedmate.scheduler.topology import GROUP_LEVELS, Topology
 from schedmate.simulator import cluster_fields as f
 
-MAX_FILE_BYTES = 1 << 20
 MAX_NODES = 1_000_000
 MAX_GPUS_PER_NODE = 100_000
 
 #: Masks of devices are kept for nodes described in detail; no machine comes near this.
 MAX_DEVICES = 1024
 
-_SHORT = re.compile(r"\s*(\d+)\s*[xX*]\s*(\d+)\s*")
+_SHORT = re.compile(r"\s*(\d{1,18})\s*[xX*]\s*(\d{1,18})\s*")
 _EXAMPLE = "write for example `pools: {a100: 48x8}` (48 nodes of 8 GPUs)"
 
 #: Keys about one node, by field of `NodeShape`, and how each is read.
@@ -73,11 +73,11 @@ def cluster_from(tree: Any, path: Path) -> ClusterSpec:
     """The cluster that a parsed description stands for; ``path`` is named in errors."""
     if not isinstance(tree, dict) or "pools" not in tree:
         raise UserError(f"{path}: no `pools`", _EXAMPLE)
-    if unknown := sorted(str(key) for key in tree if key != "pools"):
-        raise UserError(f"{path}: unknown key {unknown[0]!r}", "only `pools` is known at the top level")
+    if unknown := [key for key in tree if key != "pools"]:
+        raise UserError(f"{path}: unknown key {f.shown(unknown[0])}", "only `pools` is known at the top level")
     pools = tree["pools"]
     if isinstance(pools, dict):
-        specs = [_short(path, str(name), text) for name, text in pools.items()]
+        specs = [_short(path, f.word(f"{path}: the name of a pool", name), text) for name, text in pools.items()]
     elif isinstance(pools, list):
         specs = [_long(path, i, entry) for i, entry in enumerate(pools, start=1)]
     else:
@@ -98,27 +98,19 @@ def uniform_cluster(nodes: int, gpus_per_node: int) -> ClusterSpec:
 
 
 def _load(path: Path) -> Any:
+    text = read_small(path, "give a YAML file that describes the cluster")
     try:
-        if path.is_dir():
-            raise UserError(f"{path}: is a folder", "give a YAML file that describes the cluster")
-        with path.open("rb") as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
-        if len(data) > MAX_FILE_BYTES:
-            raise UserError(f"{path}: larger than {MAX_FILE_BYTES >> 20} MiB", "give a cluster description")
-        return yaml.safe_load(data.decode("utf-8"))
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a text file"
-        raise UserError(f"{path}: {reason}", "give a readable YAML file") from None
-    except (yaml.YAMLError, RecursionError) as error:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: a date or a number out of range
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark is not None else ""
         raise UserError(f"{path}{where}: not valid YAML", _EXAMPLE) from None
 
 
 def _short(path: Path, name: str, text: Any) -> PoolSpec:
-    match = _SHORT.fullmatch(str(text))
+    match = _SHORT.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise UserError(f"{path}: pool {name!r} is {text!r}, not NODESxGPUS", _EXAMPLE)
+        raise UserError(f"{path}: pool {name!r} is {f.shown(text)}, not NODESxGPUS", _EXAMPLE)
     where = f"{path}: pool {name!r}"
     return PoolSpec(
         name,

@@ -75,6 +75,8 @@ class Steps:
         if self.times_s.size < 2 or self.times_s[-1] <= self.times_s[0]:
             return Steps(self.times_s[:1], self.values[:1])
         edges = np.linspace(self.times_s[0], self.times_s[-1], points + 1)
+        if not (np.diff(edges) > 0).all():  # shorter than the clock can be divided: a few ticks of a late hour
+            return Steps(self.times_s[:1], np.array([self.mean()]))
         area = np.concatenate(([0.0], np.cumsum(self.values[:-1] * np.diff(self.times_s))))
         return Steps(edges[:-1], np.diff(np.interp(edges, self.times_s, area)) / np.diff(edges))
 

@@ -14,7 +14,7 @@ from schedmate.scheduler import POLICIES, ClusterSpec, Policy, Scheduler
 from schedmate.simulator.estimates import Estimates, Perfect
 from schedmate.simulator.replay import replay
 from schedmate.simulator.result import Result
-from schedmate.simulator.run_log import RunLog
+from schedmate.simulator.run_log import Floats, RunLog
 
 
 def policy_named(name: str) -> Policy:
@@ -52,7 +52,7 @@ def simulate(
     log = RunLog(places={} if keep_placements else None)
     replay(jobs, Scheduler(cluster, chosen), oracle, log, advance)
     _, submit_s, start_s, end_s, gpus, nodes, pool = log.job_columns()
-    times_s, allocated, fragmented, waiting = log.moment_columns()
+    times_s, allocated, fragmented, waiting = _window(log.moment_columns(), submit_s, end_s)
     return Result(
         policy=chosen.name,
         estimates=oracle.name,
@@ -77,6 +77,14 @@ def simulate(
         examples=tuple(log.examples),
         _places=log.places,
     )
+
+
+def _window(moments: tuple[Floats, ...], submit_s: Floats, end_s: Floats) -> tuple[Floats, ...]:
+    """The moments from the first submission to the last end: jobs that were left out neither begin nor end it."""
+    if not submit_s.size:
+        return moments
+    inside = (moments[0] >= submit_s.min()) & (moments[0] <= end_s.max())
+    return tuple(column[inside] for column in moments)
 
 
 def _peak_memory_mib() -> float:

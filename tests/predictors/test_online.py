@@ -39,6 +39,18 @@ def test_the_request_bounds_it_and_a_job_without_end_teaches_nothing() -> None:
     assert predictor.predict(job(2, None)) == OnlineDurationPredictor().predict(job(2, None))
 
 
+def test_a_request_never_seen_is_judged_by_its_size_not_by_other_jobs() -> None:
+    predictor = OnlineDurationPredictor()
+    cold = [predictor.predict(job(n, None, user="new", requested_s=r)) for n, r in ((1, 3_600.0), (2, 86_400.0))]
+    assert cold[1] == pytest.approx(24 * cold[0])
+    for number in range(3, 60):
+        record = job(number, 1_800.0, requested_s=3_600.0)
+        predictor.predict(record)
+        predictor.observe(record)
+    learned = predictor.predict(job(99, None, user="new", gpus=16, requested_s=86_400.0))
+    assert 30_000 < learned < 86_400
+
+
 steps = st.lists(
     st.tuples(
         st.sampled_from(["ann", "bob", None]),

@@ -135,6 +135,56 @@ def test_the_request_of_the_limit_bounds_every_quantile() -> None:
     assert "cut at the limit" in " ".join(prediction.reasons)
 
 
+@settings(max_examples=150, deadline=None)
+@given(records=history, limit_s=st.floats(1, 1e7), gpus=st.none() | st.integers(1, 64))
+def test_the_chance_of_a_timeout_and_the_cut_quantiles_tell_one_story(
+    records: list[JobRecord], limit_s: float, gpus: int | None
+) -> None:
+    prediction = predict(Submission("", user="ann", gpus=gpus, limit_s=limit_s), NOTHING, MemoryHistoryStore(records))
+    q, timeout = prediction.duration_s, prediction.outcome.timeout
+    for level, seconds in ((0.1, q.p10), (0.5, q.p50), (0.9, q.p90), (0.99, q.p99)):
+        if seconds >= limit_s and limit_s > 1:
+            assert timeout >= 1 - level - 1e-6
+        if seconds < limit_s * (1 - 1e-6):
+            assert timeout <= 1 - level + 1e-6
+
+
+def test_a_limit_below_what_such_jobs_take_ends_them_at_it() -> None:
+    asked = Submission("", user="ann", gpus=1, limit_s=3600)
+    prediction = predict(asked, NOTHING, past(40, duration_s=8 * 3600.0, requested_s=None))
+    assert prediction.duration_s.p50 == 3600
+    assert prediction.outcome.timeout > 0.8 > 0.2 > prediction.outcome.completed
+    told = " ".join(prediction.reasons)
+    assert "half end within 8 h 0" in told and "timeout" in told and ",600 s" not in told
+
+
+def test_short_failures_still_fail_under_a_short_limit() -> None:
+    ends = [("completed", 30_000.0), ("failed", 60.0)] * 20
+    slow = MemoryHistoryStore(
+        JobRecord(str(i), 50_000.0 + i - ran_s, ran_s, 1, user="ann", outcome=outcome)  # type: ignore[arg-type]
+        for i, (outcome, ran_s) in enumerate(ends)
+    )
+    free = predict(Submission("", user="ann", gpus=1), NOTHING, slow).outcome
+    cut = predict(Submission("", user="ann", gpus=1, limit_s=600.0), NOTHING, slow).outcome
+    assert cut.failed == pytest.approx(free.failed, abs=0.15) and cut.completed < 0.3 * free.completed
+
+
+def test_jobs_killed_at_a_shorter_limit_would_have_run_on() -> None:
+    killed = past(30, duration_s=1000.0, requested_s=1000.0, outcome="timeout")
+    asked = Submission("", user="ann", gpus=1, limit_s=1000.0)
+    assert predict(asked, NOTHING, killed).duration_s.p50 == 1000
+    longer = predict(dataclasses.replace(asked, limit_s=4000.0), NOTHING, killed).duration_s
+    assert 1000 <= longer.p50 <= 4000
+
+
+def test_what_similar_jobs_say_is_quoted_as_it_was_weighed() -> None:
+    """Many unlike jobs must not drown the few alike ones in what is said."""
+    store = past(10, duration_s=7200.0)
+    store.add(JobRecord(f"x{i}", 0.0, 60.0, 8, user="bob", outcome="completed") for i in range(40))
+    told = predict(Submission("", user="ann", gpus=1), NOTHING, store).reasons[0]
+    assert "half end within 2 h 0" in told
+
+
 def test_outcomes_follow_what_similar_jobs_did() -> None:
     asked = Submission("", user="ann", gpus=1)
     failing = predict(asked, NOTHING, past(30, outcome="failed")).outcome

@@ -50,6 +50,7 @@ COMMANDS: dict[str, Callable[[Path], list[str]]] = {
     "simulate": lambda path: ["simulate", str(path), "--nodes", "4", "--policy", "fifo"],
     "history import": lambda path: ["history", "import", str(path)],
     "predict": lambda path: ["predict", ".", "--command", "python x.py", "--history", str(path)],
+    "predict in": lambda path: ["predict", str(path), "--command", "python x.py"],
     "diagnose": lambda path: ["diagnose", str(path)],
     "progress": lambda path: ["progress", str(path)],
     "batch": lambda path: ["batch", "diagnose", str(path), "--out", "out.jsonl"],
@@ -65,6 +66,7 @@ TEXT_IS_FINE = {"diagnose", "progress"}  # any text is a log
 #: What is no error: an empty work dir can be analysed, and half of a log still tells something.
 ALLOWED = {
     ("analyze", "directory"),
+    ("predict in", "directory"),
     ("config file", "empty"),
     *((command, kind) for command in TEXT_IS_FINE for kind in ("wrong columns", "truncated gzip")),
 }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -17,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from integrations.local import LocalEngine
+from prompts.errors import UserError
 from schedmate.batch.cases import Case, find_cases
 from schedmate.batch.results import Results, read_rows
 from schedmate.batch.run import Options, run_batch
@@ -150,13 +153,17 @@ def test_a_time_limit_is_kept_and_told(schedmate: Run, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
     (logs / "small.log").write_text(OOM)
-    (logs / "vast.log").write_text("".join(f"[rank{n % 8}]: step {n} error rate {n / 7}\n" for n in range(3_000_000)))
+    # Gigabytes once unpacked, whatever the machine: the same compressed part over and over.
+    part = gzip.compress("".join(f"[rank{n % 8}]: step {n} error rate {n / 7}\n" for n in range(300_000)).encode())
+    with (logs / "vast.log.gz").open("wb") as vast:
+        for _ in range(300):
+            vast.write(part)
     out = tmp_path / "r.jsonl"
-    ran = schedmate("batch", "diagnose", logs, "--out", out, "--timeout", "1.5", "--workers", "1", "--json")
+    ran = schedmate("batch", "diagnose", logs, "--out", out, "--timeout", "3", "--workers", "1", "--json")
     assert ran.returncode == 1, "a case came to nothing"
     assert json.loads(ran.stdout)["failures"] == {"timeout": 1}
     rows = rows_of(out)
-    assert rows["vast.log"]["error"]["kind"] == "timeout" and rows["small.log"]["status"] == "diagnosed"
+    assert rows["vast.log.gz"]["error"]["kind"] == "timeout" and rows["small.log"]["status"] == "diagnosed"
 
 
 @pytest.mark.parametrize("after_s", [0.3, 0.6, 0.8, 1.0])
@@ -259,3 +266,52 @@ def test_names_that_are_no_text(schedmate: Run, tmp_path: Path) -> None:
 def test_failed_rows_hold_no_secrets() -> None:
     row = failed_row(Case(Path("x"), "x", "file"), "error", f"no\nluck with {SECRET}", 1.23456)
     assert row["error"]["message"] == "no luck with <redacted>" and row["seconds"] == 1.235
+
+
+def test_what_is_no_file_is_never_replaced(schedmate: Run, folder: Path, tmp_path: Path) -> None:
+    device, pipe = tmp_path / "null", tmp_path / "pipe"
+    device.symlink_to("/dev/null")
+    os.mkfifo(pipe)
+    for special in (device, pipe):
+        for words in (("--out", special), ("--out", tmp_path / "r.jsonl", "--parquet", special)):
+            ran = schedmate("batch", "diagnose", folder, *words)
+            assert ran.returncode == 2 and "pipe" in ran.stderr, ran.stderr
+            assert device.is_symlink() and not (tmp_path / "r.jsonl").exists()
+
+
+def test_a_link_to_the_results_stays_one(schedmate: Run, folder: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(tmp_path / "r.jsonl")
+    assert schedmate("batch", "diagnose", folder, "--out", link).returncode == 0
+    assert link.is_symlink() and rows_of(tmp_path / "r.jsonl")
+
+
+def test_results_and_parquet_are_two_files(schedmate: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    ran = schedmate("batch", "diagnose", folder, "--out", out, "--parquet", tmp_path / "logs" / ".." / "r.jsonl")
+    assert ran.returncode == 2 and "two files" in ran.stderr
+    assert not out.exists()
+
+
+def test_a_full_disk_is_told_and_leaves_whole_rows(tmp_path: Path) -> None:
+    row = failed_row(Case(tmp_path, "a", "file"), "error", "x" * 300, 0.0)
+    path = tmp_path / "r.jsonl"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Results(path) as results:
+        results.keep(lambda row: True)
+        results.add(row)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 50, before[1]))
+        try:
+            with pytest.raises(UserError, match="goes on from there"):
+                results.add({**row, "case": "b"})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert path.read_text().count("\n") == 1 and path.read_text().endswith("\n")
+    with Results(path) as results:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50, before[1]))
+        try:
+            with pytest.raises(UserError, match="goes on from there"):
+                results.keep(lambda row: True)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == [path] and rows_of(path).keys() == {"a"}

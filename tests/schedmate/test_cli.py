@@ -68,3 +68,36 @@ def test_every_schema_is_valid(schema: Path) -> None:
     content = json.loads(schema.read_text(encoding="utf-8"))
     assert content["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     jsonschema.Draft202012Validator.check_schema(content)
+
+
+def test_errors_steer_no_terminal(schedmate) -> None:
+    for words in (["diagnose", "\x1b[31mx\x9b1m"], ["--set", "service.host=\x1b]0;x\x07", "serve"], ["\x1b[2J"]):
+        done = schedmate(*words)
+        assert done.returncode == 2
+        assert done.stderr.rstrip("\n").isprintable(), done.stderr
+
+
+def test_closed_streams_do_not_end_up_in_files(schedmate, tmp_path: Path) -> None:
+    trace, log = tmp_path / "t.csv", tmp_path / "x.log"
+    trace.write_text("job_id,submit_time,duration,gpus\n1,0,5,1\n")
+    log.write_text("Killed\n")
+    launcher = Path(sys.executable).parent / "schedmate"
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "SCHEDMATE_DATA_DIR": str(tmp_path / "data")}
+    for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+        for command, code in ((f"history import {trace}", 0), (f"diagnose {log}", 1), ("history list --json", 0)):
+            done = subprocess.run(
+                ["sh", "-c", f"{launcher} {command} {closed}"], env=environment, capture_output=True, text=True
+            )
+            assert done.returncode == code, (closed, command, done.stderr)
+            assert done.stderr == ""
+    stored = (tmp_path / "data" / "history.jsonl").read_text().splitlines()
+    assert len(stored) == 4 and all(json.loads(line)["job_id"] == "1" for line in stored)
+
+
+def test_output_that_can_not_be_written_is_one_line(schedmate, tmp_path: Path) -> None:
+    launcher = Path(sys.executable).parent / "schedmate"
+    for words in (["version"], ["version", "--json"], ["config", "show"], ["--help"]):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run([launcher, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) == 1 and "No space left" in done.stderr, done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,57 @@ def test_a_file_in_the_current_folder_is_not_read(schedmate, tmp_path: Path) -> 
         (tmp_path / name).write_text("[llm]\nprovider = 'openai'\nbase_url = 'http://198.51.100.1/v1'\n")
     done = schedmate("config", "show", "--json", cwd=tmp_path)
     assert "198.51.100.1" not in done.stdout
+
+
+def test_a_misspelt_variable_is_told(schedmate) -> None:
+    done = schedmate("config", "show", "--json", env={"SCHEDMATE_SERVCE_PORT": "1", "SCHEDMATE_SERVICE_PORT": "9"})
+    assert done.returncode == 0 and "SCHEDMATE_SERVCE_PORT" in done.stderr
+    assert "SCHEDMATE_SERVICE_PORT" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[service]\nport = inf\n",
+        "[service]\nport = 65536\n",
+        "[service]\nport = " + "9" * 5000 + "\n",
+        "[service]\nport = 0x" + "f" * 5000 + "\n",
+        "[service]\nmax_upload_mib = 99999999999999\n",
+        '[data]\ndir = "a\\u0000b"\n',
+        "a = " + "[" * 5000,
+    ],
+)
+def test_values_out_of_range_are_refused_on_one_line(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(content)
+    config.use_sources(file, [])
+    with pytest.raises(UserError) as caught:
+        config.load_settings({})
+    assert str(caught.value).startswith(str(file)) and len(str(caught.value)) < 500
+
+
+def test_a_pipe_is_no_configuration_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "c.toml")
+    config.use_sources(tmp_path / "c.toml", [])
+    with pytest.raises(UserError, match="pipe"):
+        config.load_settings({})
+
+
+def test_nobody_without_a_home_can_still_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(_: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setattr(Path, "expanduser", unknown)
+    settings = config.load_settings({})
+    with pytest.raises(UserError, match=r"history\.store.*data\.dir"):
+        settings.path("history.store")
+
+
+def test_a_home_that_is_closed_to_us_holds_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(self: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(config, "default_files", lambda: [Path("/root/.config/schedmate/config.toml")])
+    monkeypatch.setattr(Path, "is_file", closed)
+    assert config.load_settings({}).get("service.port") == 8765

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prompts.errors import UserError
-from schedmate.durations import parse_duration, short_duration
+from schedmate.durations import parse_duration, parse_moment, short_duration
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,23 @@ def test_what_is_not_says_how_to_write_it(text: str) -> None:
 )
 def test_short_forms(seconds: float, text: str) -> None:
     assert short_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0", 0),
+        ("86400.5", 86_400.5),
+        ("1970-01-02", 86_400),
+        ("1970-01-01T01:00:00", 3_600),
+        ("1970-01-01T01:00:00+01:00", 0),
+    ],
+)
+def test_moments(text: str, seconds: float) -> None:
+    assert parse_moment(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "nan", "inf", "2026-13-01"])
+def test_what_is_no_moment_says_how_to_write_it(text: str) -> None:
+    with pytest.raises(UserError, match="--before"):
+        parse_moment(text, "--before")

@@ -68,3 +68,37 @@ def test_a_history_is_a_store_or_a_trace(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text('{"hello": 1}\n')
     with pytest.raises(UserError, match="no readable job record"):
         open_history(tmp_path / "other.json")
+
+
+JOB = "#!/bin/bash\n#SBATCH --time=02:00:00\n#SBATCH --gres=gpu:4\n#SBATCH --mem=64G\n#SBATCH -J night\npython t.py\n"
+
+
+def test_what_the_launch_asks_for_is_used_told_and_beaten_by_the_submission(tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text("import torch\n")
+    (tmp_path / "job.sh").write_text(JOB)
+    pipeline = Pipeline(MemoryHistoryStore())
+
+    def assumed(**said: object) -> dict[str, tuple[object, str | None, int | None]]:
+        prediction = pipeline.predict(Submission("sbatch --time=60 job.sh", tmp_path, **said))  # type: ignore[arg-type]
+        assert prediction.duration_s.p99 <= 3600
+        assert prediction.host_memory_mib.high <= 64 * 1024
+        return {each.name: (each.value, each.file, each.line) for each in prediction.assumed}
+
+    assert assumed() == {
+        "gpus": (4, "job.sh", 3),
+        "limit_s": (3600, "launch", 1),
+        "memory_mib": (64 * 1024, "job.sh", 4),
+        "name": ("night", "job.sh", 5),
+    }
+    assert set(assumed(gpus=1, limit_s=1800.0, name="day")) == {"memory_mib"}
+
+
+def test_an_outcome_is_remembered_with_what_the_launch_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text("import torch\n")
+    (tmp_path / "job.sh").write_text(JOB)
+    pipeline = Pipeline(MemoryHistoryStore())
+    submission = Submission("sbatch job.sh", tmp_path, user="ann")
+    record = pipeline.record_outcome(
+        "1", submission, pipeline.facts(submission), start_s=0, duration_s=10, outcome="completed"
+    )
+    assert (record.gpus, record.requested_s, record.name) == (4, 7200, "night")

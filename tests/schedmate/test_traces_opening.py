@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,19 @@ def test_skipped_rows_are_told_by_reason(tmp_path: Path) -> None:
     told = told_skips(path, notes)
     assert told[0].endswith("skipped 2 of 3 rows: 2 x duration is negative")
     assert told[1:] == ["  line 3: duration is negative", "  line 4: duration is negative"]
+
+
+def test_an_endless_line_fills_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    with path.open("w") as stream:
+        stream.write("job_id,submit_time,duration,gpus,name\n1,0,5,1,")
+        for _ in range(64):
+            stream.write("x" * (1 << 20))
+        stream.write("\n2,1,5,1,b\n")
+    tracemalloc.start()
+    records, _ = open_trace(path)
+    found = [record.job_id for record in records]
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found == ["1", "2"]
+    assert peak_bytes < 20 << 20

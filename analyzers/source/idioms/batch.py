@@ -53,7 +53,7 @@ def offer_batches(reading: Reading, training: Training) -> None:
     works = (
         training.call is not None
         or reading.value("workload_type") in ("eval", "inference")
-        or reading.launch.entry is None
+        or reading.words_read_unseen
     )
     if not works:
         return
@@ -105,6 +105,9 @@ def _sizes(reading: Reading, training: Training) -> tuple[float | None, float | 
             value = Const(1, Origin(loader.origin.file, loader.origin.line, "default"))
     elif reading.value("framework") in ("jax", "tensorflow"):
         value = _pipeline_batch(reading)
+        fitted = reading.settings.get("batch")
+        if value is None and fitted is not None and fitted.confidence >= 0.85:  # model.fit(batch_size=...)
+            value = fitted.value
     origin = _origin_of(value, loader)
     if isinstance(value, Scaled):
         return _from_scaled(value, reading, origin, scattered)

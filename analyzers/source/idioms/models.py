@@ -8,8 +8,8 @@ import re
 from analyzers.source.idioms.optimisation import optimizer_calls
 from analyzers.source.idioms.training import Training
 from analyzers.source.knowledge.lookup import model_parameters, parameters_in_name
+from analyzers.source.program.attributes import library_base
 from analyzers.source.program.events import Call
-from analyzers.source.program.expressions import library_base
 from analyzers.source.program.values import Bound, ClassVal, Const, Ext, Map, Obj, Origin, Seq, Unknown, Val
 from analyzers.source.reading import Reading, as_number, as_text
 
@@ -132,7 +132,7 @@ def model_name(reading: Reading, training: Training) -> tuple[str, float, Origin
     if text and setting is not None:
         return text, setting.confidence, setting.origin
     layers, hidden = reading.number("layers"), reading.number("hidden")
-    if reading.launch.entry is None and layers is not None and hidden is not None and layers[0] > 0:
+    if reading.words_read_unseen and layers is not None and hidden is not None and layers[0] > 0:
         kind = re.sub(r"^pretrain_|\.py$", "", reading.launch.program.rpartition("/")[2]).upper() or "transformer"
         return f"{kind} ({int(layers[0])} layer, {int(hidden[0])} hidden)", 0.8, layers[1].origin
     load = reading.settings.get("load")
@@ -213,7 +213,7 @@ def offer_parameters(reading: Reading, training: Training) -> None:
         if count is not None and count > 0:
             reading.offer("model_params_approx", int(count), 0.75, model.origin, "computed")
     layers, hidden, vocab = reading.number("layers"), reading.number("hidden"), reading.number("vocab")
-    if reading.launch.entry is None and layers is not None and hidden is not None and layers[0] > 0 and hidden[0] > 0:
+    if reading.words_read_unseen and layers is not None and hidden is not None and layers[0] > 0 and hidden[0] > 0:
         # A decoder layer holds 12 d^2 weights (Kaplan et al. 2020); embeddings add vocabulary x d, 50k unless stated.
         words = vocab[0] if vocab is not None else 50_257
         total = 12 * layers[0] * hidden[0] ** 2 + words * hidden[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analyzers.source.launch.words import UNKNOWN
 from analyzers.source.library.configs import config_value, override_value, readable
 from analyzers.source.program.events import Call
-from analyzers.source.program.values import Const, Map, Obj, Origin, Seq, Unknown, Val
+from analyzers.source.program.values import Const, Func, Map, Obj, Origin, Seq, Unknown, Val
 from analyzers.source.reading import Reading, as_flag, as_text, matches
 
 #: Setting name -> names under which programs keep it, most telling first.
@@ -16,7 +16,8 @@ NAMES: dict[str, tuple[str, ...]] = {
                   "train_iters",
                   "max_iter", "num_training_steps", "num_steps", "num_iterations", "total_iterations",
                   "training_steps", "n_steps"),
-    "batch_per_device": ("per_device_train_batch_size", "micro_batch_size", "train_micro_batch_size_per_gpu",
+    "batch_per_device": ("per_device_train_batch_size", "per_device_batch_size", "per_replica_batch_size",
+                         "micro_batch_size", "train_micro_batch_size_per_gpu",
                          "per_gpu_train_batch_size", "device_batch_size", "micro_batch_size_per_gpu",
                          "batch_size_per_gpu",
                          "batch_size_per_device"),
@@ -30,7 +31,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "seq_len": ("block_size", "max_seq_length", "max_seq_len", "seq_length", "sequence_length", "seq_len",
                 "context_length",
                 "max_length", "bptt", "model_max_length", "cutoff_len", "max_source_length", "ctx_len", "n_ctx",
-                "input_length"),
+                "input_length", "max_len", "maxlen"),
     "image_size": ("image_size", "img_size", "imagesize", "crop_size", "input_resolution", "resolution",
                    "train_crop_size"),
     "model": ("model_name_or_path", "pretrained_model_name_or_path", "model_name", "model_id", "base_model", "arch",
@@ -65,9 +66,30 @@ def collect(reading: Reading) -> None:
     for call in reading.calls:
         _trainer(reading, call)
     _deepspeed(reading)
-    if reading.launch.entry is None:
+    if reading.words_read_unseen:
         _launch_words(reading)
     _read_names(reading)
+    _tokenized_length(reading)
+    for name, value in reading.record.settings:
+        if name == "param_groups.lr":
+            reading.set("lr", value, 0.93)
+
+
+def _tokenized_length(reading: Reading) -> None:
+    """What texts are cut to by the function that a data set is mapped with; nothing else calls that function."""
+    for call in list(reading.calls):
+        mapped = call.argument(0, "function", "transform")
+        if call.name not in ("map", "with_transform", "set_transform") or not isinstance(mapped, Func):
+            continue
+        if not call.path.startswith("datasets."):
+            continue
+        before = len(reading.calls)
+        reading.machine.call(mapped, [Unknown("batch", call.origin)], {}, call.origin)
+        for inside in reading.calls[before:]:
+            length = inside.kwargs.get("max_length")
+            if "okeniz" in inside.path or as_flag(inside.kwargs.get("truncation")):
+                reading.set("seq_len", length, 0.85)
+        del reading.calls[before:]
 
 
 def launch_options(reading: Reading) -> dict[str, Val]:
@@ -103,7 +125,7 @@ def launch_options(reading: Reading) -> dict[str, Val]:
 def _launch_words(reading: Reading) -> None:
     """Without the program's source, its options by their common names."""
     options = launch_options(reading)
-    is_megatron = len(MEGATRON_MARKS & set(options)) >= 2
+    is_megatron = reading.handed_over is not None or len(MEGATRON_MARKS & set(options)) >= 2
     for name, value in options.items():
         if is_megatron and name in _MEGATRON:
             reading.set(_MEGATRON[name], value, 0.9)
@@ -203,10 +225,9 @@ def deepspeed_configuration(reading: Reading) -> Map | None:
         config = reading.settings["deepspeed_config"].value
     if config is None:
         config = launch_options(reading).get("deepspeed_config")
-    for name in ("deepspeed_config",):
-        setting = reading.launch.settings.get(name)
-        if config is None and setting is not None:
-            config = Const(setting.value, Origin(setting.file, setting.line))
+    setting = reading.launch.settings.get("deepspeed_config")
+    if config is None and setting is not None:
+        config = Const(setting.value, Origin(setting.file, setting.line))
     written = as_text(config)
     if written is not None:
         path = readable(reading.machine, written)

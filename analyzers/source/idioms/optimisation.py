@@ -18,11 +18,20 @@ _OPTIMIZERS: dict[str, tuple[str, float | None]] = {
         "FusedSGD": None, "Shampoo": None, "NovoGrad": None,
     }.items()
 }  # fmt: skip
+_SURE_OF_ARGUMENT = 0.92
 _OPTIMIZER_HOMES = (
     "torch.optim", "optim", "apex", "deepspeed", "bitsandbytes", "transformers", "optax", "keras", "tensorflow",
     "torch_optimizer", "timm", "lion_pytorch", "flax.optim", "lightning", "fairscale", "pytorch_optimizer",
 )  # fmt: skip
 _KERAS_SGD_LR = 1e-2
+#: Parameters of optax and Keras schedules that are rates, and where those stand that are not (only) the first.
+_RATE_NAMES = ("init_value", "end_value", "peak_value", "schedules", "initial_learning_rate", "value", "warmup_target")
+_SCHEDULE_RATES: dict[str, tuple[int, ...]] = {
+    "warmup_cosine_decay_schedule": (0, 1, 4), "warmup_constant_schedule": (0, 1),
+    "warmup_exponential_decay_schedule": (0, 1), "linear_schedule": (0, 1), "polynomial_schedule": (0, 1),
+    "cosine_onecycle_schedule": (1,), "linear_onecycle_schedule": (1,), "PolynomialDecay": (0, 2),
+    "CosineDecay": (0, 5),
+}  # fmt: skip
 
 
 def optimizer_calls(reading: Reading) -> list[Call]:
@@ -60,6 +69,9 @@ def offer_optimizer(reading: Reading, training: Training) -> None:
         _learning_rate(reading, best, default)
     elif "optimizer" not in reading.facts:
         _by_hand(reading)
+    written = reading.number("lr")
+    if written is not None and written[1].confidence > _SURE_OF_ARGUMENT:  # put into the optimizer after it was made
+        reading.offer("learning_rate", float(written[0]), written[1].confidence, written[1].origin)
     rate = reading.number("lr")
     if rate is not None and "learning_rate" not in reading.facts and (not calls or rate[1].confidence >= 0.85):
         reading.offer("learning_rate", float(rate[0]), rate[1].confidence, rate[1].origin)
@@ -97,11 +109,12 @@ def _learning_rate(reading: Reading, call: Call, default: float | None) -> None:
     number = as_number(value)
     if number is not None:
         origin = value.origin if isinstance(value, Const) and value.origin.file else call.origin
-        reading.offer("learning_rate", float(number), 0.92, origin)
+        reading.offer("learning_rate", float(number), _SURE_OF_ARGUMENT, origin)
         return
     peak = _schedule_peak(value, 0)
-    if peak is not None:
-        reading.offer("learning_rate", float(as_number(peak) or 0), 0.8, peak.origin)
+    rate = as_number(peak) if peak is not None else None
+    if peak is not None and rate:  # a schedule that never leaves 0 was not understood
+        reading.offer("learning_rate", float(rate), 0.8, peak.origin)
 
 
 def _schedule_peak(value: Val, depth: int) -> Const | None:
@@ -113,9 +126,10 @@ def _schedule_peak(value: Val, depth: int) -> Const | None:
     if isinstance(value, Seq):
         found = [_schedule_peak(item, depth + 1) for item in value.items]
     elif isinstance(value, Obj) and value.call is not None:
-        names = ("init_value", "end_value", "peak_value", "schedules", "initial_learning_rate", "value")
-        given = [value.call.kwargs[n] for n in names if n in value.call.kwargs]
-        found = [_schedule_peak(v, depth + 1) for v in given or value.call.args[:1]]
+        positions = _SCHEDULE_RATES.get(value.call.name, (0,))
+        given = [value.call.kwargs[n] for n in _RATE_NAMES if n in value.call.kwargs]
+        given += [value.call.args[i] for i in positions if i < len(value.call.args)]
+        found = [_schedule_peak(v, depth + 1) for v in given]
     else:
         return None
     # One part that is not known may be the highest.
@@ -132,6 +146,8 @@ def _by_hand(reading: Reading) -> None:
 
 
 def _is_grad(value: Val) -> bool:
+    if isinstance(value, Unknown) and value.detail[:1] == ("arithmetic",):
+        return any(_is_grad(part) for part in value.detail[1:] if isinstance(part, Bound | Unknown))
     return isinstance(value, Bound) and (value.name == "grad" or _is_grad(value.owner))
 
 

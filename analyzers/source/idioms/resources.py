@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from analyzers.source.idioms.named import inner
 from analyzers.source.idioms.training import Training, trainer_calls
 from analyzers.source.launch.model import Launch
@@ -21,14 +23,13 @@ def place(launch: Launch, name: str) -> Origin:
     return Origin(setting.file, setting.line, "override") if setting is not None else Origin("launch", 1, "override")
 
 
-def accelerate_config(reading_tree: Launch, machine_tree: object, reading: Reading | None = None) -> Map | None:
+def accelerate_config(reading: Reading) -> Map | None:
     """The YAML that ``accelerate launch --config_file`` names, or None."""
-    if reading is None:
+    launch = reading.launch
+    setting = launch.settings.get("config")
+    if setting is None or "accelerate" not in launch.launchers:
         return None
-    setting = reading_tree.settings.get("config")
-    if setting is None or "accelerate" not in reading_tree.launchers:
-        return None
-    path = locate(setting.value, reading_tree.cwd, reading.machine.tree) or readable(reading.machine, setting.value)
+    path = locate(setting.value, launch.cwd, reading.machine.tree) or readable(reading.machine, setting.value)
     loaded = config_value(reading.machine, path, attr=False) if path is not None else None
     return loaded if isinstance(loaded, Map) else None
 
@@ -90,7 +91,7 @@ def visible_devices(launch: Launch) -> int | None:
 
 def offer_resources(reading: Reading, training: Training) -> None:
     """``num_nodes``, ``num_gpus`` and ``parallelism``."""
-    config = accelerate_config(reading.launch, None, reading)
+    config = accelerate_config(reading)
     if config is not None:
         _accelerate(reading, config)
     _nodes(reading)
@@ -115,7 +116,7 @@ def _nodes(reading: Reading) -> None:
     if lightning is not None and nodes is not None and nodes[0] == 1:
         reading.offer("num_nodes", int(lightning[0]), 0.92, lightning[1].origin)
     elif nodes is not None:
-        config = accelerate_config(reading.launch, None, reading)
+        config = accelerate_config(reading)
         machines = as_number(inner(config, "num_machines")) if config is not None else None
         if "accelerate" in reading.launch.launchers and "nnodes" not in reading.launch.settings:
             if machines is not None:
@@ -183,10 +184,10 @@ def _gpus(reading: Reading, training: Training) -> None:
     if _lightning_gpus(reading):
         return
     on_gpu = uses_gpu(reading)
-    distributed = bool(set(launch.launchers) & set(_DISTRIBUTED)) or "srun" in launch.launchers
+    distributed = bool(set(launch.launchers) & {*_DISTRIBUTED, "srun", "submitit"})
     framework = str(reading.value("framework") or "")
     if distributed and launch.launchers and reading.processes is not None and reading.processes > 0:
-        if "srun" in launch.launchers and not set(launch.launchers) & set(_DISTRIBUTED):
+        if {"srun", "submitit"} & set(launch.launchers) and not set(launch.launchers) & set(_DISTRIBUTED):
             _srun_gpus(reading, on_gpu)
             return
         if on_gpu is False and reading.complete and not reading.settings.get("deepspeed"):
@@ -203,6 +204,10 @@ def _gpus(reading: Reading, training: Training) -> None:
         return
     if on_gpu is False and framework == "pytorch" and not _automatic(reading):
         reading.offer("num_gpus", 0, 0.8)
+        return
+    spawned = reading.first("multiprocessing.spawn", "start_processes")
+    if spawned is not None and reading.processes is not None and on_gpu:
+        reading.offer("num_gpus", reading.processes, 0.85, spawned.origin)
         return
     if _spreads_by_itself(reading):
         nodes = reading.value("num_nodes")
@@ -294,6 +299,9 @@ def _parallelism(reading: Reading, training: Training, config: Map | None) -> No
         number = reading.number(setting)
         if number is not None and number[0] > 1:
             add(name, number[1].origin)
+    tensor = reading.first("parallelize_module")
+    if tensor is not None:
+        add("tp", tensor.origin)
     pipeline = reading.first("PipelineModule")
     if pipeline is not None:
         stages = as_number(pipeline.argument(None, "num_stages"))
@@ -341,9 +349,8 @@ def _wrapper_origin(reading: Reading, names: tuple[str, ...]) -> Origin | None:
     return None
 
 
-def _implicit_ddp(reading: Reading, found: list[str], add: object, kind: str | None) -> None:
+def _implicit_ddp(reading: Reading, found: list[str], add: Callable[[str], None], kind: str | None) -> None:
     """Frameworks that set data parallelism up themselves once there is more than one process."""
-    assert callable(add)
     world = reading.processes
     model_parallel = {"tp", "pp"} & set(found)
     is_deepspeed = "deepspeed" in reading.settings or "deepspeed" in reading.launch.launchers

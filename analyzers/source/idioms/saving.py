@@ -70,7 +70,7 @@ def _checkpoints(reading: Reading, training: Training) -> None:
     strategy = reading.settings.get("save_strategy")
     if "hf" in reading.settings and strategy is not None and "checkpoints" not in reading.facts:
         reading.offer("checkpoints", as_text(strategy.value) != "no", 0.85, strategy.origin)
-    if "save" in reading.settings and reading.launch.entry is None:
+    if "save" in reading.settings and reading.words_read_unseen:
         reading.offer("checkpoints", True, 0.85, reading.settings["save"].origin)
     if "checkpoints" not in reading.facts and reading.launch.entry is not None:
         if reading.complete:
@@ -101,7 +101,7 @@ def _resumable(reading: Reading, training: Training) -> None:
         found = _restart_path(reading)
         if found is not None:
             reading.offer("resumable", True, 0.8, found)
-    if reading.launch.entry is None:
+    if reading.words_read_unseen:
         options = launch_options(reading)
         if "load" in options and "save" in options:
             reading.offer("resumable", True, 0.82, getattr(options["load"], "origin", Origin("launch", 1)))
@@ -121,14 +121,6 @@ def _index_of(reading: Reading, call: Call | None) -> int:
 def _restart_path(reading: Reading) -> Origin | None:
     """An option named for resuming, or a branch on the word, in the files that were read."""
     for path, tree in reading.machine.parsed.items():
-        has_load = any(
-            isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
-            and n.func.attr in ("load_state_dict", "load_state", "load_checkpoint", "train", "fit", "restore",
-                                "load_weights")
-            for n in ast.walk(tree)
-        )  # fmt: skip
-        if not has_load:
-            continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
                 for argument in node.args:

@@ -9,7 +9,7 @@ import re
 from analyzers.source.idioms.named import NAMES
 from analyzers.source.idioms.training import Training, break_limits, count_of, data_loop
 from analyzers.source.program.events import Guard, Loop
-from analyzers.source.program.values import Const, Obj, Origin
+from analyzers.source.program.values import Const, Obj, Origin, Range, Seq
 from analyzers.source.reading import Reading, as_flag, as_number, whole
 
 _EARLY_NAMES = re.compile(
@@ -47,7 +47,7 @@ def _from_settings(reading: Reading, training: Training) -> None:
         return
     if epochs is not None and epochs[0] == -1:
         reading.offer("iter_type", "unbounded", 0.7, epochs[1].origin)
-    if reading.launch.entry is not None:
+    if not reading.words_read_unseen:
         return
     steps, samples = reading.number("max_steps"), reading.number("train_samples")
     if steps is not None:
@@ -64,19 +64,12 @@ def _from_settings(reading: Reading, training: Training) -> None:
 
 
 def outer_loops(training: Training) -> list[Loop]:
-    """The training loops without those that only accumulate gradients."""
-    return [loop for loop in training.loops if not _accumulates(loop)]
+    """The training loops without inner ones that only accumulate gradients."""
+    return [loop for i, loop in enumerate(training.loops) if i == 0 or not _accumulates(loop)]
 
 
 def _accumulates(loop: Loop) -> bool:
-    from analyzers.source.program.values import Range
-
-    stop = loop.iterable.stop if isinstance(loop.iterable, Range) else None
-    name = loop.target.lower()
-    origin = getattr(stop, "origin", None)
-    return name.startswith(("micro", "accum", "sub_step")) or (
-        origin is not None and loop.kind == "for" and name == "accum"
-    )
+    return isinstance(loop.iterable, Range) and loop.target.lower().startswith(("micro", "accum", "sub_step"))
 
 
 def _from_loops(reading: Reading, training: Training) -> None:
@@ -145,8 +138,6 @@ def _from_loops(reading: Reading, training: Training) -> None:
 
 
 def _is_zip_over_range(loop: Loop) -> bool:
-    from analyzers.source.program.values import Range, Seq
-
     parts = loop.iterable.attrs.get("iterables") if isinstance(loop.iterable, Obj) else None
     return isinstance(parts, Seq) and any(isinstance(part, Range) for part in parts.items)
 
@@ -173,6 +164,16 @@ def test_text(guard: Guard) -> str:
         return ""
 
 
+def _on_a_goal(guards: tuple[Guard, ...]) -> bool:
+    """Whether a break stands under a comparison of a loss or score with a bound."""
+    return any(
+        guard.value.detail[:1] == ("compare",)
+        and guard.value.detail[1] in ("Lt", "LtE", "Gt", "GtE")
+        and re.search(r"loss|acc|score|error|psnr", test_text(guard), re.IGNORECASE) is not None
+        for guard in guards
+    )
+
+
 def _early_stopping(reading: Reading, training: Training) -> None:
     for call in reading.calls:
         name = call.path.rpartition(".")[2].replace("<", " ").replace(">", " ")
@@ -184,7 +185,7 @@ def _early_stopping(reading: Reading, training: Training) -> None:
     for loop in training.loops:
         for guards in loop.breaks:
             text = " ".join(test_text(guard) for guard in guards)
-            if text and _EARLY_NAMES.search(text):
+            if text and (_EARLY_NAMES.search(text) or _on_a_goal(guards)):
                 reading.offer("early_stopping", True, 0.75, loop.origin)
                 return
     for loop in reading.record.loops:

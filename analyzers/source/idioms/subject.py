@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from analyzers.source.idioms.models import model_name
+from analyzers.source.idioms.models import model_name, trained_model
 from analyzers.source.idioms.named import launch_options
 from analyzers.source.idioms.optimisation import optimizer_calls
 from analyzers.source.idioms.training import Training
 from analyzers.source.knowledge.lookup import dataset_entry
 from analyzers.source.program.events import Call
-from analyzers.source.program.values import Ext, Origin, Seq, Unknown, Val
-from analyzers.source.reading import Reading, as_flag, as_number, as_text, class_name, matches
+from analyzers.source.program.values import Ext, Obj, Origin, Seq, Unknown, Val
+from analyzers.source.reading import Reading, as_flag, as_number, as_text, matches
 
 _TORCH = frozenset({"torch", "torchvision", "torchaudio", "transformers", "accelerate", "deepspeed", "timm", "trl",
                    "peft", "fairseq",
@@ -78,13 +78,18 @@ def offer_workload(reading: Reading, training: Training) -> None:
         elif re.search(r"pretrain|train", reading.launch.program):
             reading.offer("workload_type", "train", 0.85, Origin("launch", 1))
         return
+    handed_over = reading.handed_over
+    if handed_over is not None:
+        finetunes = re.search(r"finetun|sft", reading.launch.program) is not None or "finetune" in options
+        reading.offer("workload_type", "finetune" if finetunes else "train", 0.8, handed_over.origin)
+        return
     quick = reading.settings.get("fast_dev_run")
     if quick is not None and as_flag(quick.value):
         reading.offer("workload_type", "other", 0.6, quick.origin)
         return
     if training.call is not None:
         loaded = pretrained_call(reading)
-        if loaded is not None:
+        if loaded is not None and _is_trained(reading, training, loaded):
             reading.offer("workload_type", "finetune", 0.85, loaded.origin)
         else:
             reading.offer("workload_type", "train", 0.88, training.call.origin)
@@ -115,6 +120,27 @@ def offer_workload(reading: Reading, training: Training) -> None:
         loads = next((c for c in reading.calls if c.name in ("load_dataset", "map")), None)
         if writes is not None or loads is not None:
             reading.offer("workload_type", "preprocess", 0.8, (writes or loads or reading.calls[0]).origin)
+
+
+def _is_trained(reading: Reading, training: Training, loaded: Call) -> bool:
+    """Whether the loaded model is the one that learns, not a frozen helper beside it."""
+    model = trained_model(reading, training)
+    if not isinstance(model, Obj) or not isinstance(loaded.result, Obj):
+        return True
+    waiting: list[Val] = [model]
+    for _ in range(200):
+        if not waiting:
+            return False
+        value = waiting.pop()
+        if value is loaded.result:
+            return True
+        if isinstance(value, Obj):
+            waiting.extend(v for v in value.attrs.values() if isinstance(v, Obj | Seq))
+            if isinstance(value.cls, Ext) and value.call is not None:
+                waiting.extend(v for v in value.call.args if isinstance(v, Obj))
+        elif isinstance(value, Seq):
+            waiting.extend(value.items[:20])
+    return True
 
 
 def pretrained_call(reading: Reading) -> Call | None:
@@ -159,7 +185,9 @@ def _readable_text(value: Val) -> str | None:
         return ", ".join(texts[:6]) or None
     text = as_text(value)
     if text and text.startswith((".", "/", "~")):
-        return text.rstrip("/").rpartition("/")[2]  # a place: its last part tells the data apart
+        # A place: the last part that is a name (and not a date or a number) tells the data apart.
+        parts = [part for part in text.split("/") if re.search(r"[A-Za-z]{3}", part)]
+        return parts[-1] if parts else None
     return text.rstrip("/") if text else None
 
 
@@ -190,7 +218,7 @@ def _dataset_of(call: Call) -> tuple[str, float] | None:
         text = as_text(call.args[0]) if call.args else None
         return (text, 0.9) if text else None
     if re.match(r"torch\.utils\.data(\.dataset)?\.(Dataset|IterableDataset)<", path):
-        return path.partition("<")[2].rstrip(">"), 0.6
+        return path.partition("<")[2].rstrip(">"), 0.55
     return None
 
 
@@ -278,10 +306,23 @@ def offer_task(reading: Reading, training: Training) -> None:
                 if isinstance(value, Ext) and "CausalLM" in value.path:
                     name = "supervised-finetuning (LLM)" if workload == "finetune" else "language-modeling"
                     reading.offer("task", name, 0.7, call.origin)
-    if data is not None and data.task is not None and "task" not in reading.facts:
+    if data is not None and data.task is not None and "task" not in reading.facts and _fits(reading, data.task):
         reading.offer("task", data.task, 0.82, None, "looked_up")
     if "task" not in reading.facts:
         _task_by_name(reading)
+
+
+_NEEDED = {
+    "image-classification": r"cross_?entropy|nll_?loss|keras|tensorflow|accuracy|argmax",
+    "object-detection": r"detect|rcnn|yolo|detr|retinanet|\bssd",
+    "semantic-segmentation": r"segment|deeplab|unet|\bfcn|cross_?entropy",
+}
+
+
+def _fits(reading: Reading, task: str) -> bool:
+    """Whether what the program does with a data set is what the set is usually for."""
+    needed = _NEEDED.get(task)
+    return needed is None or any(re.search(needed, call.path, re.IGNORECASE) for call in reading.calls)
 
 
 def _seq2seq(reading: Reading) -> None:
@@ -312,11 +353,13 @@ def _task_by_name(reading: Reading) -> None:
     vocabulary = any(c.name == "Embedding" for c in reading.calls) or "vocab" in reading.settings
     if re.search(
         r"\b(pretrain_)?(gpt|llama|mamba|nanogpt|TransformerModel|RNNModel|minGPT)", names, re.IGNORECASE
-    ) and (vocabulary or reading.launch.entry is None):
+    ) and (vocabulary or reading.words_read_unseen):
         reading.offer("task", "language-modeling", 0.8)
     elif re.search(r"eval_?harness|lm_eval", reading.launch.program):
         reading.offer("task", "lm-evaluation", 0.8)
-    elif re.search(r"\b(resnet|vgg|densenet|efficientnet|mobilenet|vit_|convnext|alexnet)", names, re.IGNORECASE):
+    elif _fits(reading, "image-classification") and re.search(
+        r"\b(resnet|vgg|densenet|efficientnet|mobilenet|vit_|convnext|alexnet)", names, re.IGNORECASE
+    ):
         reading.offer("task", "image-classification", 0.72)
     elif losses & {"MSELoss", "mse_loss", "L1Loss"} and not vocabulary:
         reading.offer("task", "regression", 0.5)
@@ -325,10 +368,8 @@ def _task_by_name(reading: Reading) -> None:
 
 
 def _toy(reading: Reading) -> bool:
-    return (
-        any(c.path in ("torch.rand", "torch.randn") for c in reading.calls)
-        and class_name(None) is None
-        and not any("vision" in c.path or "Conv" in c.path for c in reading.calls)
+    return any(c.path in ("torch.rand", "torch.randn") for c in reading.calls) and not any(
+        "vision" in c.path or "Conv" in c.path for c in reading.calls
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import shlex
 from collections.abc import Callable
 
 from analyzers.source.launch.model import Launch, Setting
@@ -54,7 +55,9 @@ _SETTINGS: dict[str, dict[str, str]] = {
         "nodes": "nodes", "N": "nodes", "ntasks": "tasks", "n": "tasks", "ntasks-per-node": "tasks_per_node",
         "gres": "gpus_per_node", "gpus-per-node": "gpus_per_node", "gpus": "gpus", "G": "gpus",
         "gpus-per-task": "gpus_per_task", "array": "array", "a": "array", "time": "time", "t": "time",
-        "chdir": "chdir", "D": "chdir", "ntasks-per-gpu": "tasks_per_gpu",
+        "chdir": "chdir", "D": "chdir", "ntasks-per-gpu": "tasks_per_gpu", "wrap": "wrap", "job-name": "name",
+        "J": "name", "mem": "memory", "mem-per-cpu": "memory_per_cpu", "mem-per-gpu": "memory_per_gpu",
+        "cpus-per-task": "cpus_per_task", "c": "cpus_per_task",
     },
     "mpirun": {"np": "processes", "n": "processes", "c": "processes", "npernode": "nproc", "ppn": "nproc"},
     "horovodrun": {"np": "processes", "n": "processes", "num-proc": "processes"},
@@ -87,14 +90,25 @@ def take_options(words: Words, flags: frozenset[str], wanted: dict[str, str], la
             else:
                 value = following
                 i += 1
-        if setting is not None and UNKNOWN not in value:
+        if plain == "gres":
+            value = _gpu_resource(value)
+        if setting is not None and value and UNKNOWN not in value:
             launch.settings[setting] = Setting(value, words[i - 1].file, words[min(i, len(words)) - 1].line)
     return []
 
 
+def _gpu_resource(value: str) -> str:
+    """The part of a list of generic resources that counts GPUs; empty where none does (``lscratch:100``)."""
+    return next((part for part in value.split(",") if part.partition(":")[0] == "gpu"), "")
+
+
 def apply_directive(text: str, file: str, line: int, launch: Launch) -> None:
     """Read one ``#SBATCH`` line."""
-    words = [Word(part, file, line) for part in text.replace("\t", " ").split()]
+    try:
+        parts = shlex.split(text)
+    except ValueError:  # an open quote
+        parts = text.split()
+    words = [Word(part, file, line) for part in parts]
     take_options(words, _FLAGS["sbatch"], _SETTINGS["slurm"], launch)
 
 
@@ -186,12 +200,13 @@ def is_python(base: str) -> bool:
 
 
 LAUNCHERS: dict[str, Callable[[Words, Launch], Words]] = {
-    "torchrun": _torchrun, "deepspeed": _deepspeed, "accelerate": _accelerate, "srun": _srun, "mpirun": _mpirun,
-    "mpiexec": _mpirun, "orterun": _mpirun, "horovodrun": _horovodrun, "env": _env, "nohup": _skip(0), "exec": _skip(0),
-    "time": _skip(0), "command": _skip(0), "stdbuf": _skip(0), "nice": _skip(0), "setsid": _skip(0), "sudo": _skip(0),
-    "timeout": _skip(1), "taskset": _skip(1), "numactl": _skip(0), "xvfb-run": _until_program,
-    "conda": _until_program, "mamba": _until_program, "micromamba": _until_program, "poetry": _until_program,
-    "uv": _until_program, "pipenv": _until_program, "pdm": _until_program, "singularity": _until_program,
+    "torchrun": _torchrun, "deepspeed": _deepspeed, "accelerate": _accelerate, "srun": _srun, "salloc": _srun,
+    "mpirun": _mpirun, "mpiexec": _mpirun, "orterun": _mpirun, "horovodrun": _horovodrun, "env": _env,
+    "nohup": _skip(0), "exec": _skip(0), "time": _skip(0), "command": _skip(0), "stdbuf": _skip(0), "nice": _skip(0),
+    "setsid": _skip(0), "sudo": _skip(0), "timeout": _skip(1), "taskset": _skip(1), "numactl": _skip(0),
+    "xvfb-run": _until_program, "conda": _until_program, "mamba": _until_program, "micromamba": _until_program,
+    "poetry": _until_program, "uv": _until_program, "pipenv": _until_program, "pdm": _until_program,
+    "singularity": _until_program,
     "apptainer": _until_program, "docker": _until_program, "podman": _until_program, "nsys": _until_program,
     "aprun": _mpirun, "jsrun": _until_program, "coverage": _until_program, "wandb": _until_program,
 }  # fmt: skip

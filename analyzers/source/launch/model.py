@@ -27,7 +27,7 @@ class Launch:
     ``entry`` is a file in the tree (or None where it is not there), ``program`` the name as written. ``launchers``
     are in order from the outside (``sbatch``, ``srun``, ``torchrun``). ``settings`` holds what launchers were told
     under the names ``nproc``, ``nnodes``, ``processes``, ``gpus_per_node``, ``gpus``, ``nodes``, ``tasks``,
-    ``tasks_per_node``, ``config`` and so on.
+    ``tasks_per_node``, ``config`` and so on; ``requested`` those of them that ask the scheduler for the job as a whole.
     """
 
     program: str = ""
@@ -38,6 +38,7 @@ class Launch:
     cwd: str = ""
     launchers: list[str] = field(default_factory=list)
     settings: dict[str, Setting] = field(default_factory=dict)
+    requested: dict[str, Setting] = field(default_factory=dict)
     search_paths: list[str] = field(default_factory=list)
     inexact: bool = False
 

@@ -27,6 +27,8 @@ _LAUNCHER_MODULES = {
 }  # fmt: skip
 COMMAND_BYTES_MAX = 200_000
 _PEEL_MAX = 20
+#: Scripts that call each other multiply; no honest launch needs this many.
+SCRIPTS_MAX = 40
 
 
 def read_launch(command: str, tree: Tree, env: Mapping[str, str], cwd: str = "") -> Launch:
@@ -45,9 +47,11 @@ def read_launch(command: str, tree: Tree, env: Mapping[str, str], cwd: str = "")
             list(started.words), Launch(env=dict(started.env), cwd=started.cwd), tree, shell.variables, 0
         )
     ]
-    if not launches:
+    if all(launch.kind == "none" for launch in launches):
         tree.warn("the launch command starts no program that can be read")
-        return Launch()
+        return next((launch for launch in launches if launch.requested), Launch())
+    if all(launch.kind == "console" for launch in launches):
+        tree.warn(f"{_shown(launches[-1].program)} is not a program that can be read; only the command line is")
     best = max(range(len(launches)), key=lambda i: (_weight(launches[i]), i))
     if sum(_weight(launch) >= 2 for launch in launches) > 1:
         tree.warn(f"the command starts {len(launches)} programs; {launches[best].program} is read as the job")
@@ -87,6 +91,8 @@ def _starts(words: list[Word], launch: Launch, tree: Tree, variables: Variables,
             return [_python(rest, launch, tree)]
         if base in LAUNCHERS:
             words = LAUNCHERS[base](rest, launch)
+            if base in ("srun", "salloc") and not _is_asked(launch):
+                launch.requested = dict(launch.settings)
             continue
         if base.endswith(".py"):
             return [_python(words, launch, tree)]
@@ -95,6 +101,11 @@ def _starts(words: list[Word], launch: Launch, tree: Tree, variables: Variables,
         launch.program, launch.kind, launch.arguments = base, "console", tuple(rest)
         return [launch]
     return []
+
+
+def _is_asked(launch: Launch) -> bool:
+    """Whether the scheduler was asked for the job further out, so that what follows only uses what it got."""
+    return bool(launch.requested) or "sbatch" in launch.launchers
 
 
 def _is_shell_script(word: Word, launch: Launch, tree: Tree) -> bool:
@@ -200,30 +211,36 @@ def _shell(words: list[Word], launch: Launch, tree: Tree, variables: Variables, 
     if path is None or text is None:
         tree.warn(f"{_shown(words[0].text)} is not in the work dir; what it starts is unknown")
         return []
+    if not _is_asked(launch):
+        # Run by hand the lines are comments, but they say what the job is meant to get.
+        written = Launch()
+        for directive, line in directives(text):
+            apply_directive(directive, path, line, written)
+        launch.requested = written.settings
     return _follow(text, path, [w.text for w in words[1:]], launch, tree, variables, depth)
 
 
 def _batch_script(words: list[Word], launch: Launch, tree: Tree, variables: Variables, depth: int) -> list[Launch]:
-    for word in list(words):
-        if word.text.startswith("--wrap"):
-            break
+    launch.requested = dict(launch.settings)
     wrap = launch.settings.get("wrap")
     if not words and wrap is not None:
         return _follow(wrap.value, "launch", [], launch, tree, variables, depth)
     if not words:
-        return []
+        return [launch]
     path = locate(words[0].text, launch.cwd, tree)
     text = tree.read(path) if path is not None else None
     if path is None or text is None:
         tree.warn(f"{_shown(words[0].text)} is not in the work dir; what it starts is unknown")
-        return []
+        return [launch]
     given = dict(launch.settings)  # the command line beats the script's directives
     for directive, line in directives(text):
         apply_directive(directive, path, line, launch)
     launch.settings.update(given)
-    return _follow(
+    launch.requested = dict(launch.settings)
+    started = _follow(
         text, path, [w.text for w in words[1:]], launch, tree, {**variables, **slurm_variables(launch)}, depth
     )
+    return started or [launch]
 
 
 def slurm_variables(launch: Launch) -> dict[str, str]:
@@ -243,6 +260,10 @@ def slurm_variables(launch: Launch) -> dict[str, str]:
 def _follow(
     text: str, file: str, arguments: list[str], launch: Launch, tree: Tree, variables: Variables, depth: int
 ) -> list[Launch]:
+    tree.scripts_followed += 1
+    if tree.scripts_followed > SCRIPTS_MAX:
+        tree.warn("the command starts more scripts than are read for one job")
+        return []
     shell = Shell(tree, {**variables, **launch.env}, exported=set(launch.env), cwd=launch.cwd, file=file, depth=depth)
     shell.set_positional(arguments)
     chdir = launch.settings.get("chdir")
@@ -253,7 +274,7 @@ def _follow(
     for started in shell.started:
         inner = Launch(
             env={**launch.env, **started.env}, cwd=started.cwd, launchers=list(launch.launchers),
-            settings=dict(launch.settings),
+            settings=dict(launch.settings), requested=dict(launch.requested),
         )  # fmt: skip
         found.extend(_starts(list(started.words), inner, tree, shell.variables, depth + 1))
     return found

@@ -24,7 +24,7 @@ _QUIET = frozenset(
     ["echo", "printf", "set", "unset", "shopt", "trap", "ulimit", "module", "mkdir", "rm", "cp", "mv", "ln", "touch",
      "cat", "tee", "sleep", "date", "wait", "clear", "true", "false", ":", "ls", "pwd", "exit", "return", "hostname",
      "scontrol", "nvidia-smi", "which", "command", "type", "chmod", "wget", "curl", "tar", "unzip", "git", "pip",
-     "pip3", "conda", "source", ".", "cd", "pushd", "popd", "export", "declare", "local", "readonly", "typeset",
+     "pip3", "source", ".", "cd", "pushd", "popd", "export", "declare", "local", "readonly", "typeset",
      "test", "[", "[[", "let", "read", "alias", "break", "continue", "hash", "kill"]
 )  # fmt: skip
 
@@ -407,8 +407,14 @@ _BUILTINS: dict[str, Callable[[Shell, list[Word], list[Token]], bool | None]] = 
 
 
 def directives(text: str) -> list[tuple[str, int]]:
-    """Batch directives of a job script (``#SBATCH ...``) with their lines."""
+    """Batch directives of a job script (``#SBATCH ...``) with their lines.
+
+    Slurm reads them up to the first line that is neither empty nor a comment; what stands below is a comment.
+    """
     found = []
+    first_command = re.search(r"^[ \t]*[^#\s]", text, re.MULTILINE)
+    slurm_end = first_command.start() if first_command else len(text)
     for match in _DIRECTIVE.finditer(text[:200_000]):
-        found.append((match.group(1).split(" #")[0].strip(), text.count("\n", 0, match.start()) + 1))
+        if match.start() < slurm_end or not match.group().startswith("#SBATCH"):
+            found.append((match.group(1).split(" #")[0].strip(), text.count("\n", 0, match.start()) + 1))
     return found

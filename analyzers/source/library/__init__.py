@@ -9,8 +9,10 @@ from analyzers.source.library import (
     configs,
     flags,
     frameworks,
+    methods,
     signatures,
+    submission,
     system,
 )
 
-__all__ = ["arguments", "builtin", "configs", "flags", "frameworks", "signatures", "system"]
+__all__ = ["arguments", "builtin", "configs", "flags", "frameworks", "methods", "signatures", "submission", "system"]

@@ -17,6 +17,7 @@ from analyzers.source.program.values import NONE, Const, File, Map, Origin, Seq,
 
 NODES_MAX = 20_000
 CONFIG_BYTES_MAX = 300_000
+VALUE_TEXT_MAX = 5_000
 
 
 class _Loader(yaml.SafeLoader):
@@ -118,6 +119,9 @@ def _load(a: Arguments) -> Val | None:
     path = readable(a.machine, text) if text is not None and len(text) < 1000 and "\n" not in text else None
     if path is not None:
         return config_value(a.machine, path, attr=False) or a.unknown("configuration")
+    if text is not None and a.path.startswith(("yaml.", "ruamel.")) and len(text) < VALUE_TEXT_MAX:
+        place = getattr(source, "origin", a.origin)  # one value, as in ``lr=1e-3`` of a command line
+        return as_value(parse_config(text, ".yaml"), place)
     return a.unknown("configuration")
 
 
@@ -196,5 +200,5 @@ def set_path(target: Map, path: list[str], value: Val) -> None:
 def override_value(text: str, origin: Origin) -> Val:
     """The value of ``key=text`` on a command line, typed as YAML would."""
     place = Origin(origin.file or "launch", origin.line or 1, "override")
-    plain = parse_config(text, ".yaml") if len(text) < 5000 else text
+    plain = parse_config(text, ".yaml") if len(text) < VALUE_TEXT_MAX else text
     return as_value(text if plain is None and text not in ("null", "None", "~", "") else plain, place, attr=True)

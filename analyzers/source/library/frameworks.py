@@ -6,8 +6,8 @@ import posixpath
 
 from analyzers.source.files import normal
 from analyzers.source.library.hydra import compose
+from analyzers.source.program.attributes import bind, class_attribute
 from analyzers.source.program.calls import bind_arguments, call_method
-from analyzers.source.program.expressions import bind, class_attribute
 from analyzers.source.program.native import HANDLERS, Arguments, models
 from analyzers.source.program.values import (
     NONE,
@@ -93,10 +93,8 @@ def _spawn(a: Arguments) -> Val | None:
     function = a.get(0, "fn")
     arguments = a.get(1, "args")
     count = a.get(2, "nprocs")
-    if a.machine.processes is None:
-        number = count.value if isinstance(count, Const) else None
-        if isinstance(number, int) and not isinstance(number, bool):
-            a.machine.processes = number
+    number = count.value if isinstance(count, Const) else None
+    a.machine.processes = number if isinstance(number, int) and not isinstance(number, bool) else None
     if function is not None:
         rest = arguments.items if isinstance(arguments, Seq) else []
         a.machine.call(function, [Const(0, Origin("", 0)), *rest], {}, a.origin)

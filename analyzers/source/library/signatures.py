@@ -6,8 +6,9 @@ import ast
 
 from analyzers.source.library.arguments import Option, Parser, parse
 from analyzers.source.library.configs import parse_config
+from analyzers.source.program.attributes import attribute
 from analyzers.source.program.calls import default_of, fields_of
-from analyzers.source.program.expressions import attribute, evaluate
+from analyzers.source.program.expressions import evaluate
 from analyzers.source.program.native import Arguments, models
 from analyzers.source.program.values import (
     NONE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from analyzers.source.launch.words import UNKNOWN
+from analyzers.source.program.expressions import known_items
 from analyzers.source.program.machine import Machine
 from analyzers.source.program.native import HANDLERS, Arguments, models
 from analyzers.source.program.values import (
@@ -24,7 +25,7 @@ from analyzers.source.program.values import (
 
 _BUILTIN_NAMES = ["int", "float", "str", "bool", "len", "range", "enumerate", "iter", "reversed", "sorted", "list",
                   "tuple", "set", "next", "zip", "map", "filter", "dict", "max", "min", "sum", "abs", "round", "pow",
-                  "getattr", "hasattr", "setattr", "vars", "isinstance", "type", "exit", "quit", "print", "id",
+                  "getattr", "hasattr", "setattr", "vars", "dir", "isinstance", "type", "exit", "quit", "print", "id",
                   "repr", "eval", "open", "object", "super", "property", "staticmethod", "classmethod", "callable",
                   "any", "all", "divmod", "hash", "input", "issubclass", "bytes", "bytearray", "frozenset", "slice",
                   "Exception", "ValueError", "RuntimeError", "KeyError", "TypeError", "NotImplementedError",
@@ -118,6 +119,23 @@ def _all_devices(a: Arguments) -> Val | None:
     if count is not None and a.machine.launch.number("nodes") in (None, 1):
         return Const(count, a.origin)
     return Scaled(1, 1, a.origin)
+
+
+@models("tensorflow.distribute.MirroredStrategy", "tensorflow.compat.v1.distribute.MirroredStrategy")
+def _mirrored(a: Arguments) -> Val | None:
+    """One replica on each device that is listed, else on each that the process sees."""
+    listed = known_items(a.get(0, "devices") or NONE)
+    if listed:
+        a.machine.devices_per_process = len(listed)
+    count = a.machine.devices_per_process
+    replicas: Val = Const(count, a.origin) if count is not None else Scaled(1, 1, a.origin)
+    return Obj(Ext(a.path), {"num_replicas_in_sync": replicas}, a.origin)
+
+
+@models("tensorflow.distribute.get_strategy")
+def _default_strategy(a: Arguments) -> Val | None:
+    """The strategy outside of any other's scope: one replica."""
+    return Obj(Ext(a.path), {"num_replicas_in_sync": Const(1, a.origin)}, a.origin)
 
 
 @models("jax.process_count")

@@ -6,12 +6,14 @@ import ast
 from collections.abc import Callable, Sequence
 
 from analyzers.source.program.events import Guard, Loop
-from analyzers.source.program.expressions import attribute, evaluate, item, known_items, origin_of
+from analyzers.source.program.expressions import evaluate, item, known_items, origin_of
 from analyzers.source.program.imports import import_from, import_plain
+from analyzers.source.program.loops import limits_of, trip_count, widen
 from analyzers.source.program.machine import Machine, Write, frame_of
 from analyzers.source.program.operators import binary
 from analyzers.source.program.values import (
     NONE,
+    Bound,
     ClassVal,
     Const,
     Ext,
@@ -22,13 +24,12 @@ from analyzers.source.program.values import (
     Module,
     Obj,
     Origin,
+    Partial,
     Range,
-    Scaled,
     Seq,
     Unknown,
     Val,
     merged,
-    number,
     truth,
 )
 
@@ -84,8 +85,20 @@ def assign(machine: Machine, target: ast.expr, value: Val, frame: Frame) -> None
                 machine.change_items(owner, [*owner.items[: key.value], value, *owner.items[key.value + 1 :]])
         elif isinstance(owner, Map):
             owner.open = True
+        elif isinstance(key, Const) and key.value == "lr" and _over_parameter_groups(machine):
+            machine.record.settings.append(("param_groups.lr", value))
     elif isinstance(target, ast.Starred):
         assign(machine, target.value, Unknown("rest"), frame)
+
+
+def _over_parameter_groups(machine: Machine) -> bool:
+    """Whether this is done once, to each of an optimizer's parameter groups: in no other loop, under no condition."""
+    if machine.guards or len(machine.loops) != 1:
+        return False
+    groups = machine.loops[0].iterable
+    if isinstance(groups, Obj) and isinstance(groups.cls, Ext):
+        return groups.cls.path.endswith("param_groups")
+    return isinstance(groups, Bound) and groups.name == "param_groups"
 
 
 def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Val, frame: Frame) -> None:
@@ -95,11 +108,28 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Val, frame: F
         for element, part in zip(target.elts, items, strict=True):
             assign(machine, element, part, frame)
         return
+    if items is not None and starred and len(items) >= len(target.elts) - 1:
+        _unpack_rest(machine, target.elts, items, frame, origin_of(target, frame))
+        return
     for position, element in enumerate(target.elts):
         unpacked: Val = Unknown("element", origin_of(target, frame))
         if isinstance(value, Obj) and isinstance(value.cls, Ext):
             unpacked = item(value, Const(position), origin_of(target, frame))
         assign(machine, element, unpacked, frame)
+
+
+def _unpack_rest(machine: Machine, targets: Sequence[ast.expr], items: list[Val], frame: Frame, origin: Origin) -> None:
+    """``first, *middle, last = items``."""
+    at = next(i for i, t in enumerate(targets) if isinstance(t, ast.Starred))
+    after = len(targets) - at - 1
+    end = len(items) - after
+    rest: Val = Seq(items[at:end], "list", origin)
+    starred = targets[at]
+    assert isinstance(starred, ast.Starred)
+    parts: list[tuple[ast.expr, Val]] = [*zip(targets[:at], items[:at], strict=True), (starred.value, rest)]
+    parts += zip(targets[at + 1 :], items[end:], strict=True)
+    for element, part in parts:
+        assign(machine, element, part, frame)
 
 
 def _set_attribute(machine: Machine, owner: Val, name: str, value: Val, origin: Origin) -> None:
@@ -171,7 +201,7 @@ def _both(machine: Machine, value: Unknown, node: ast.If, frame: Frame) -> str:
         machine.guards.append(Guard(value, node.test, negated))
         machine.journal = []
         status = execute(machine, body, frame)
-        if status == BREAK and machine.loops:
+        if machine.loops and (status == BREAK or (status == RETURN and machine.loops[-1].function == frame.function)):
             _note_break(machine)
         machine.guards.pop()
         ends.append((status, machine.take_back(machine.journal)))
@@ -234,7 +264,7 @@ def _for(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     first: Val = Unknown("loop variable", origin, detail=("loop", loop))
     if isinstance(iterable, Obj) and isinstance(iterable.cls, Ext) and iterable.cls.path == "enumerate":
         first = Seq([first, Unknown("element", origin)], "tuple", origin)
-    _widen(machine, node.body, frame, origin)
+    widen(machine, node.body, frame, origin)
     assign(machine, node.target, first, frame)
     status = _body(machine, loop, node.body, frame)
     if status == BREAK:
@@ -242,53 +272,6 @@ def _for(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     elif status in (RETURN, RAISE):
         return status
     return NEXT
-
-
-def trip_count(iterable: Val) -> Val | None:
-    """How often a loop over this goes round: a number, a value, or None where nothing bounds it."""
-    if isinstance(iterable, Range):
-        start, stop, step = iterable.start, iterable.stop, iterable.step
-        low, high, stride = number(start), number(stop), number(step)
-        if low is not None and high is not None and stride and max(abs(low), abs(high)) < 1e15:
-            count = max(0, -int(-(high - low) // stride))
-            place = stop.origin if isinstance(stop, Const) else iterable.origin
-            return Const(count, place, isinstance(stop, Const) and stop.assumed)
-        difference = _difference(stop, start)
-        if difference is not None:
-            return difference
-        if high is not None and abs(high) < 1e15 and isinstance(start, Unknown):
-            # range(start_epoch, epochs): the whole run from its beginning, start being what a restart would set.
-            starts = [number(o) for o in start.options]
-            if starts and all(s is not None for s in starts[:1]):
-                return Const(max(0, int(high - min(s for s in starts if s is not None))), stop.origin)
-            return Const(int(high), stop.origin, assumed=True)
-        return stop if isinstance(stop, Unknown | Scaled) else Unknown("range", iterable.origin)
-    if isinstance(iterable, Seq) and not iterable.open:
-        return Const(len(iterable.items), iterable.origin)
-    if isinstance(iterable, Obj) and isinstance(iterable.cls, Ext):
-        path = iterable.cls.path
-        if path in ("itertools.count", "itertools.cycle", "itertools.repeat"):
-            return None
-        inner = iterable.attrs.get("iterable")
-        if inner is not None:
-            return trip_count(inner)
-        others = iterable.attrs.get("iterables")
-        if isinstance(others, Seq):
-            counts = [trip_count(o) for o in others.items]
-            known = [c for c in counts if isinstance(c, Const)]
-            return known[0] if known else (counts[0] if counts else None)
-    return Unknown("iterable", getattr(iterable, "origin", Origin()))
-
-
-def _difference(stop: Val, start: Val) -> Val | None:
-    """``range(start, start + n)`` goes round n times, whatever start is."""
-    if isinstance(stop, Unknown) and stop.detail[:1] == ("arithmetic",) and len(stop.detail) == 3:
-        left, right = stop.detail[1], stop.detail[2]
-        if left is start and isinstance(right, Const) and isinstance(right.value, int):
-            return right
-        if right is start and isinstance(left, Const) and isinstance(left.value, int):
-            return left
-    return None
 
 
 def _unrolled(machine: Machine, node: ast.For | ast.AsyncFor, items: list[Val], frame: Frame) -> str:
@@ -336,45 +319,14 @@ def _while(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     del machine.record.calls[calls_before:]
     del machine.record.loops[loops_before:]
     # Then with everything that the body changes made unknown.
-    _widen(machine, node.body, frame, origin)
+    widen(machine, node.body, frame, origin)
     test = evaluate(machine, node.test, frame)
     loop = Loop(origin, "while", None, None, function=frame.function)
     if isinstance(test, Unknown):
-        loop.limits.extend(_limits(test, node.test))
+        loop.limits.extend(limits_of(test, node.test))
         loop.breaks.append((Guard(test, node.test, negated=True),))
     status = _body(machine, loop, node.body, frame)
     return NEXT if status in (BREAK, NEXT, CONTINUE) else status
-
-
-def _limits(test: Unknown, node: ast.expr) -> list[tuple[str, Val]]:
-    detail = test.detail
-    if detail[:1] == ("compare",) and len(detail) == 4:
-        operator, left, right = detail[1], detail[2], detail[3]
-        if isinstance(right, Const) and operator in ("Lt", "LtE", "NotEq"):
-            return [(str(operator), right)]
-        if isinstance(left, Const) and operator in ("Gt", "GtE", "NotEq"):
-            return [(str(operator), left)]
-    if detail[:1] == ("bool",) and len(detail) == 2 and isinstance(detail[1], tuple):
-        return [limit for part in detail[1] if isinstance(part, Unknown) for limit in _limits(part, node)]
-    return []
-
-
-def _widen(machine: Machine, body: Sequence[ast.stmt], frame: Frame, origin: Origin) -> None:
-    """Make unknown every plain name that the loop's body changes step by step."""
-    for statement in body:
-        for node in ast.walk(statement):
-            machine.tick()
-            if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-                name = node.target.id
-                names = frame.module.names if name in frame.global_names else frame.names
-                if isinstance(names.get(name), Const):
-                    machine.store(names, name, Unknown("changes in a loop", origin, detail=("counter", name)))
-            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute):
-                owner_node = node.target.value
-                owner = frame.names.get(owner_node.id) if isinstance(owner_node, ast.Name) else None
-                if isinstance(owner, Obj) and isinstance(owner.attrs.get(node.target.attr), Const):
-                    counter = Unknown("changes in a loop", origin, detail=("counter", node.target.attr))
-                    machine.store(owner.attrs, node.target.attr, counter)
 
 
 # --- the rest -----------------------------------------------------------------------------------------------------
@@ -446,11 +398,18 @@ def decorated(
     for decorator in reversed(decorators):
         path = decorator.path if isinstance(decorator, Ext) else _decorator_path(decorator)
         model = machine.handlers.get(f"@{path}")
+        called = decorator.func if isinstance(decorator, Partial) else decorator
+        if isinstance(called, Ext) and called.path.endswith(_SPREADING):
+            machine.call(called, [value], {}, origin)
         if model is not None:
             from analyzers.source.program.native import Arguments
 
             value = model(Arguments(machine, [value], {}, origin, path, decorator)) or value
     return value
+
+
+#: Decorators that say where a function runs: they count as the call that they are.
+_SPREADING = (".pmap", ".shard_map")
 
 
 def _decorator_path(decorator: Val) -> str:
@@ -532,5 +491,3 @@ _STATEMENTS: dict[type[ast.stmt], Callable[[Machine, ast.stmt, Frame], str]] = {
     ast.FunctionDef: _function, ast.AsyncFunctionDef: _function, ast.ClassDef: _class, ast.Import: _import,
     ast.ImportFrom: _import_from, ast.Global: _global, ast.Delete: _delete, ast.Match: _match,
 }  # fmt: skip
-
-__all__ = ["Map", "assign", "attribute", "decorated", "execute", "run_module"]

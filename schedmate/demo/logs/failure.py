@@ -77,7 +77,7 @@ def write_failure(scene: Scene) -> tuple[dict[str, str], FailureTruth]:
     for other in scene.nodes:
         if other != node and len(scene.nodes) <= 4:
             files[f"dmesg-{other}.log"] = _kernel_noise(scene, other)
-    named = len(culprits) == 1 and scene.ranks > 1
+    named = len(culprits) == 1 and scene.ranks > 1 and case.get("names_rank", True)
     truth = FailureTruth(
         failure=failure,
         category=case["category"],

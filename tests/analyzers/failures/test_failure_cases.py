@@ -20,6 +20,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES)
 def test_case(case: dict[str, Any], tmp_path: Path) -> None:
     for name, text in case["files"].items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     only = next(iter(case["files"]))
     found = diagnose(tmp_path if len(case["files"]) > 1 else tmp_path / only)

@@ -48,6 +48,12 @@ def test_samples(signature: Signature, matchers: list[Matcher]) -> None:
 
 
 @pytest.mark.parametrize("signature", BY_ID)
+def test_clue_reads_on_after_look_at(signature: Signature) -> None:
+    begins = ("the ", "a ", "an ", "that ", "what ", "who ", "any ", "all ranks at ")
+    assert not signature.clue or signature.clue.startswith(begins), f"Look at {signature.clue}."
+
+
+@pytest.mark.parametrize("signature", BY_ID)
 def test_samples_with_a_launchers_prefix(signature: Signature) -> None:
     anchored = signature.pattern.startswith("^") or "|^" in signature.pattern
     for line in signature.match:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 from pathlib import Path
 
 import pytest
@@ -210,3 +211,78 @@ def test_a_record_survives_its_line(record: JobRecord) -> None:
     line = encode(record)
     assert "\n" not in line
     assert decode(line) == record
+
+
+def test_what_is_no_file_keeps_no_history(tmp_path: Path) -> None:
+    device, pipe = tmp_path / "null", tmp_path / "pipe"
+    device.symlink_to("/dev/null")
+    os.mkfifo(pipe)
+    for special in (device, pipe):
+        store = FileHistoryStore(special)
+        with pytest.raises(UserError, match="device, pipe"):
+            len(store)
+        with pytest.raises(UserError, match="device, pipe"):
+            FileHistoryStore(special).add([JobRecord("a", 0.0, 1.0, 1)])
+
+
+def test_jobs_are_taken_out_for_good_and_by_what_they_are_now(tmp_path: Path) -> None:
+    path = tmp_path / "h.jsonl"
+    store, other = FileHistoryStore(path), FileHistoryStore(path)
+    store.add([job("a", user="ann"), job("b", user="bob"), job("c", user="ann")])
+    store.add([job("a", user="ann", duration_s=20), job("c", user="bob")])
+    path.write_bytes(path.read_bytes() + b"rubbish\n")
+    assert len(other) == 3
+    path.chmod(0o640)
+    assert store.remove(lambda record: record.user == "ann") == 1
+    for seen in (store, other, FileHistoryStore(path)):
+        assert [r.job_id for r in seen.records()] == ["b", "c"] and seen.skipped == 1
+    assert path.stat().st_mode & 0o777 == 0o640 and sorted(p.name for p in tmp_path.iterdir()) == ["h.jsonl"]
+    assert store.remove(lambda record: False) == 0
+    assert store.clear() == 2
+    assert len(other) == 0 and path.read_bytes() == b"" and other.skipped == 0
+    store.add([job("z")])
+    assert len(other) == 1
+
+
+def test_a_removal_that_fails_leaves_the_history_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FileHistoryStore(tmp_path / "h.jsonl")
+    store.add([job("a"), job("b")])
+    before = store.path.read_bytes()
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError, match="No space left"):
+        store.remove(lambda record: record.job_id == "a")
+    assert [p.read_bytes() for p in tmp_path.iterdir()] == [before] and len(store) == 2
+
+
+def test_the_file_behind_a_link_is_the_one_written_anew(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.jsonl", tmp_path / "h.jsonl"
+    FileHistoryStore(real).add([job("a"), job("b")])
+    link.symlink_to(real)
+    assert FileHistoryStore(link).remove(lambda record: record.job_id == "a") == 1
+    assert link.is_symlink() and [r.job_id for r in FileHistoryStore(real).records()] == ["b"]
+
+
+def remove_many(path: Path) -> None:
+    store = FileHistoryStore(path)
+    for n in range(40):
+        store.remove(lambda record, n=n: record.job_id.startswith(f"bad-{n}-"))  # type: ignore[misc]
+
+
+def test_what_is_written_while_others_remove_is_not_lost(tmp_path: Path) -> None:
+    path = tmp_path / "h.jsonl"
+    FileHistoryStore(path).add([job(f"bad-{n}-{i}") for n in range(40) for i in range(3)])
+    reader = FileHistoryStore(path)
+    workers = [multiprocessing.Process(target=write_many, args=(path, n)) for n in range(2)]
+    workers.append(multiprocessing.Process(target=remove_many, args=(path,)))
+    for worker in workers:
+        worker.start()
+    while any(worker.is_alive() for worker in workers):
+        assert len(reader) <= 240 and reader.skipped == 0
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    assert len(reader) == len(FileHistoryStore(path)) == 2 * 20 * 3

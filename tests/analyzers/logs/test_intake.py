@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import os
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -58,10 +59,10 @@ def test_compressed_by_magic_not_by_name(pack: object, tmp_path: Path) -> None:
     assert texts(write(tmp_path / "x.log", pack(b"one\ntwo\n"))) == [(1, "one"), (2, "two")]
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lambda data: lzma.compress(data, preset=0)])
 def test_truncated_compression_gives_what_can_be_read(pack: object, tmp_path: Path) -> None:
     assert callable(pack)
-    packed = pack("".join(f"line {i} {hash((i, 7)) % 10**9}\n" for i in range(300_000)).encode())
+    packed = pack("".join(f"line {i} {i * 7919 % 104729}\n" for i in range(200_000)).encode())
     warnings: list[str] = []
     got = texts(write(tmp_path / "x.gz", packed[: len(packed) * 2 // 3]), warnings)
     assert len(got) > 10_000
@@ -110,7 +111,7 @@ def test_a_hole_of_nuls_does_not_swallow_the_next_line(tmp_path: Path) -> None:
         (bytes(range(256)) * 50, "is binary"),
         (b"PK\x03\x04" + b"a" * 100, "zip archive"),
         (b"\x28\xb5\x2f\xfd" + b"a" * 100, "zstd"),
-        (b"\x1f\x8b" + b"broken", "nothing to read"),
+        (b"\x1f\x8b" + b"broken", "nothing to read .* damaged"),
     ],
 )
 def test_refused_in_one_line(data: bytes, says: str, tmp_path: Path) -> None:
@@ -211,3 +212,13 @@ def test_plain_text_survives(tmp_path_factory: pytest.TempPathFactory, lines: li
     ]
     path = write(tmp_path_factory.mktemp("t") / "x.log", "\n".join(lines).encode())
     assert texts(path) == list(enumerate(lines, 1))
+
+
+def test_a_hole_of_gigabytes_is_passed_over(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.log", b"first\n")
+    os.truncate(path, 1 << 29)  # what a node that lost power leaves behind
+    with path.open("ab") as stream:
+        stream.write(b"\nlast\n")
+    since = time.process_time()
+    assert texts(path) == [(1, "first"), (2, ""), (3, "last")]
+    assert time.process_time() - since < 4

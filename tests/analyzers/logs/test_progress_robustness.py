@@ -108,18 +108,19 @@ def test_time_left_is_right_on_growing_logs(tmp_path: Path) -> None:
         assert median(errors[share]) < 0.1, share
 
 
+@pytest.mark.slow
 def test_a_large_dense_log_in_bounded_memory(tmp_path: Path) -> None:
     path = tmp_path / "big.log"
     with path.open("w") as out:
         out.write("max_steps = 5000000\n")
-        for n in range(150_000):
+        for n in range(50_000):
             stamp = f"2025-03-{1 + n // 86400:02d} {n % 86400 // 3600:02d}:{n % 3600 // 60:02d}:{n % 60:02d}"
             out.write(f"{stamp} INFO trainer step {n * 10} loss=1.2345 lr=0.000300 tokens_per_sec=81234.2 grad=0.91\n")
     tracemalloc.start()
     found = read_progress(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert (found.current_step, found.total_steps) == (1_499_990, 5_000_000)
+    assert (found.current_step, found.total_steps) == (499_990, 5_000_000)
     assert found.seconds_per_step == pytest.approx(0.1, rel=0.01)
     assert found.anomaly is None
     assert peak < 60_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -181,3 +182,25 @@ def test_rows_used_and_skipped_add_up(tmp_path_factory: pytest.TempPathFactory, 
     if not any('"' in line for line in lines):
         assert notes.rows + sum(notes.skipped.values()) == len(cells) + 1
     assert records[-1].job_id == "last" or any('"' in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "cell", ["9" * 5000 + ":00:00", "9" * 400 + ":00:00", "9" * 5000 + "-00:00:00", "9" * 5000, "1:2:3." + "9" * 5000]
+)
+def test_absurd_numbers_cost_their_row_only(tmp_path: Path, cell: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(
+        f"job_id,submit_time,duration,gpus,time_limit\n1,0,{cell},1,5\n2,{cell},5,1,5\n3,0,5,{cell},5\n4,0,5,1,{cell}\n"
+    )
+    records, _ = open_trace(path)
+    assert "4" in {record.job_id for record in records}
+
+
+def test_a_long_header_is_read_in_time(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    wide = ",".join(unit * (100_000 // len(unit)) for unit in ("_", "a_", " ", "a(", "_s"))
+    path.write_text(f"submit,duration_min,gpus,{wide}x\n0,2,1,\n")
+    since = time.process_time()
+    records, _ = open_trace(path)
+    assert [record.duration_s for record in records] == [120.0]
+    assert time.process_time() - since < 5

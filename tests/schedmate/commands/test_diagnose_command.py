@@ -33,13 +33,43 @@ def test_json_contract(schedmate, tmp_path: Path, text: str, category: str, code
 def test_verdict_comes_first_for_people(schedmate, tmp_path: Path) -> None:
     path = tmp_path / "job.log"
     echoes = "[red]BrokenPipeError: [Errno 32] Broken pipe\x1b[31m\n" * 4 + "ncclRemoteError: x\n" * 4
+    echoes += "".join(f"srun: error: n{word}-1: task 0: Terminated\n" for word in "abcd")
     path.write_text(FAILED + echoes, encoding="utf-8")
     ran = schedmate("diagnose", path)
     lines = ran.stdout.splitlines()
     assert ran.returncode == 1 and lines[0].startswith("user-code / python-exception")
     assert "KeyError: 'x'" in ran.stdout and "fix_code" in ran.stdout
-    assert "more; --all shows them" in ran.stdout and "\x1b[31m" not in ran.stdout
+    assert "(and 3 more like it)" in ran.stdout and "more; --all shows every line" in ran.stdout
+    assert "\x1b[31m" not in ran.stdout
     assert schedmate("diagnose", path, "--all").stdout.count("[red]BrokenPipe") > 3
+
+
+def test_in_a_pipe_every_line_is_whole_and_bare(schedmate, tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    raised = "ValueError: " + "shape mismatch in layer " * 60 + "end"
+    noise = "BrokenPipeError: [Errno 32] " + "very long tail " * 40
+    path.write_text(FAILED.replace("KeyError: 'x'", raised) + noise + "\n", encoding="utf-8")
+    ran = schedmate("diagnose", path)
+    assert raised in ran.stdout and not any(
+        mark in ran.stdout for mark in "\N{BOX DRAWINGS LIGHT VERTICAL}\u256d\u2570"
+    )
+    quoted = next(line for line in ran.stdout.splitlines() if "BrokenPipeError" in line)
+    assert quoted.endswith("\N{HORIZONTAL ELLIPSIS}") and len(quoted) < 200
+
+
+def test_a_healthy_job_is_called_healthy_and_rates_are_no_errors(schedmate, tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    rates = "".join(f"2025-01-01 10:0{n}:00 INFO epoch {n} word error rate 0.{n}\n" for n in range(1, 5))
+    path.write_text(rates + HEALTHY, encoding="utf-8")
+    ran = schedmate("diagnose", path)
+    assert ran.returncode == 0 and ran.stdout.splitlines()[0].startswith("healthy   confidence")
+    assert "error rate" not in ran.stdout and "none / none" not in ran.stdout
+
+
+def test_one_line_put_aside_is_spoken_of_in_the_singular(schedmate, tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(FAILED + "BrokenPipeError: [Errno 32] Broken pipe\n", encoding="utf-8")
+    assert "Put aside: 1 line that only looks like a cause\n" in schedmate("diagnose", path).stdout
 
 
 def test_secrets_are_taken_out(schedmate, tmp_path: Path) -> None:

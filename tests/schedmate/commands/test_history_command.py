@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jsonschema
@@ -94,5 +95,50 @@ def test_a_damaged_file_adds_nothing(schedmate, tmp_path: Path) -> None:
 
 
 def test_help_has_examples(schedmate) -> None:
-    for words in (["import"], ["list"], ["show"], ["path"]):
+    for words in (["import"], ["list"], ["show"], ["remove"], ["path"]):
         assert "Example: schedmate history" in schedmate("history", *words, "--help").stdout
+
+
+def test_made_up_jobs_can_be_taken_out(schedmate, trace: Path) -> None:
+    assert schedmate("history", "import", trace, "--prefix", "test-").returncode == 0
+    assert schedmate("history", "import", trace).returncode == 0
+    gone = answer(schedmate("history", "remove", "--prefix", "test-", "--yes", "--json"), "remove")
+    assert (gone["removed"], gone["total"]) == (2, 2)
+    gone = answer(schedmate("history", "remove", "--user", "bob", "--before", "20", "--yes", "--json"), "remove")
+    assert gone["removed"] == 0
+    gone = answer(
+        schedmate("history", "remove", "--user", "bob", "--before", "1970-01-01T00:00:21", "-y", "--json"), "remove"
+    )
+    assert (gone["removed"], gone["total"]) == (1, 1)
+    done = schedmate("history", "remove", "--all", "--yes")
+    assert done.returncode == 0 and "1 jobs removed; 0 left" in done.stdout
+    again = answer(schedmate("history", "remove", "--all", "--yes", "--json"), "remove")
+    assert (again["removed"], again["total"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ([], "which jobs"),
+        (["--all", "--user", "bob", "--yes"], "--all"),
+        (["--before", "soon", "--yes"], "--before"),
+        (["--user", "bob"], "--yes"),
+    ],
+)
+def test_nothing_is_removed_unasked(schedmate, trace: Path, flags: list[str], told: str) -> None:
+    schedmate("history", "import", trace)
+    done = schedmate("history", "remove", *flags)
+    assert done.returncode == 2 and done.stdout == "" and told in done.stderr and "Traceback" not in done.stderr
+    assert answer(schedmate("history", "show", "--json"), "show")["jobs"] == 2
+
+
+def test_imports_at_the_same_time_count_their_own_jobs(schedmate, tmp_path: Path) -> None:
+    rows = "".join(f"{i},{i},5,1\n" for i in range(3000))
+    (tmp_path / "t.csv").write_text(f"id,submit,duration,gpus\n{rows}0,0,7,1\n")
+    with ThreadPoolExecutor() as pool:
+        done = pool.map(
+            lambda i: schedmate("history", "import", tmp_path / "t.csv", "--prefix", f"{i}:", "--json"), range(4)
+        )
+        answers = [answer(one, "import") for one in done]
+    assert [(one["added"], one["replaced"]) for one in answers] == [(3000, 1)] * 4
+    assert answer(schedmate("history", "show", "--json"), "show")["jobs"] == 12_000

@@ -68,6 +68,38 @@ def test_human_output_is_one_readable_block(schedmate, job: Path) -> None:
         assert part in done.stdout
 
 
+def test_what_the_launch_asks_for_is_assumed_and_said(schedmate, job: Path) -> None:
+    (job / "run.sh").write_text("#!/bin/bash\n#SBATCH --time=06:00:00\n#SBATCH --gres=gpu:4\npython train.py\n")
+    told = predicted(schedmate("predict", job, "--command", "bash run.sh", "--json"))
+    assert told["assumed"] == [
+        {"name": "gpus", "value": 4, "file": "run.sh", "line": 3},
+        {"name": "limit_s", "value": 21_600.0, "file": "run.sh", "line": 2},
+    ]
+    shown = schedmate("predict", job, "--command", "bash run.sh", "--limit", "1h").stdout
+    assert "4 GPUs (run.sh:3)" in shown and "run.sh:2" not in shown
+    shown = schedmate("predict", job, "--command", "sbatch -t 90 run.sh").stdout
+    assert "limit 1 h 30 min (launch command)" in shown
+
+
+def test_a_name_is_asked_for_where_the_history_has_names(schedmate, job: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "t.csv"
+    trace.write_text("id,submit,duration,gpus,user,name\n" + "".join(f"{i},{i},700,2,ann,gpt\n" for i in range(5)))
+    words = ["predict", job, "--command", "python train.py", "--user", "ann", "--gpus", "2", "--history", trace]
+    assert "--name" in schedmate(*words).stdout
+    assert "--name" not in schedmate(*words, "--name", "gpt").stdout
+
+
+def test_one_style_of_lengths_of_time(schedmate, job: Path, tmp_path: Path) -> None:
+    import re
+
+    trace = tmp_path / "t.csv"
+    trace.write_text("id,submit,duration,gpus,user\n" + "".join(f"{i},{i},9378,2,ann\n" for i in range(9)))
+    words = ["predict", job, "--command", "python train.py", "--user", "ann", "--gpus", "2", "--limit", "9000"]
+    shown = schedmate(*words, "--history", trace).stdout
+    assert "2 h 3" in shown
+    assert not re.search(r"\d,\d{3} s\b|\d\.\d+ (?:s|min|h|d)\b", shown), shown
+
+
 @pytest.mark.parametrize("flags", [["--limit", "soon"], ["--gpus", "0"], ["--history", "missing.csv"]])
 def test_bad_options_are_usage_errors(schedmate, job: Path, flags: list[str]) -> None:
     done = schedmate("predict", job, "--command", "python train.py", *flags)

@@ -73,8 +73,55 @@ def test_a_log_without_progress_says_so(schedmate: Schedmate, tmp_path: Path) ->
     done = schedmate("progress", tmp_path / "x.log", "--json")
     assert done.returncode == 0
     found = as_json(done)
-    assert {name: value for name, value in found.items() if value} == {}
-    assert "No progress found" in schedmate("progress", tmp_path / "x.log").stdout
+    assert {name: value for name, value in found.items() if value} == {"not_understood": ["counter", "time"]}
+    words = schedmate("progress", tmp_path / "x.log").stdout
+    assert "No progress found" in words
+    assert "N of M" in " ".join(words.split())  # what was looked for
+
+
+@pytest.mark.parametrize(
+    ("tail", "ended", "code", "says"),
+    [
+        ("Traceback (most recent call last):\nValueError: no", "failed", 1, "ends with an error"),
+        (
+            "slurmstepd: error: *** JOB 1 ON n CANCELLED AT 2025-03-04T15:00:00 DUE TO TIME LIMIT ***",
+            "timeout",
+            1,
+            "limit",
+        ),
+        ("Training completed.", "completed", 0, "the run is done"),
+    ],
+)
+def test_a_job_that_has_ended(
+    tail: str, ended: str, code: int, says: str, schedmate: Schedmate, tmp_path: Path
+) -> None:
+    log = write_log(tmp_path / "train.log")
+    log.write_text(log.read_text() + tail + "\n")
+    done = schedmate("progress", log, "--now", "2025-03-04T18:00:00", "--json")
+    found = as_json(done)
+    assert (found["ended"], found["anomaly"], done.returncode) == (ended, None, code)
+    assert found["eta_seconds"] == (0 if ended == "completed" else None)
+    assert says in schedmate("progress", log).stdout
+
+
+def test_now_is_a_time(schedmate: Schedmate, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "train.log")
+    assert as_json(schedmate("progress", log, "--now", "now", "--json"))["anomaly"] == "stall"
+    lines = [f"{datetime.now() - timedelta(seconds=9 * (60 - n)):%d.%m.%Y %H:%M:%S} cells {n} of 90" for n in range(60)]
+    log.write_text("\n".join(lines) + "\n")
+    found = as_json(schedmate("progress", log, "--now", "now", "--json"))
+    assert (found["anomaly"], found["current_step"], found["total_steps"]) == (None, 59, 90)
+
+
+def test_what_can_not_be_told_is_said(schedmate: Schedmate, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("".join(f"loss {3 - n / 10}\n" for n in range(9)))
+    assert "cannot tell (no counter and no time stamp understood)" in schedmate("progress", tmp_path / "a.log").stdout
+    (tmp_path / "b.log").write_text("".join(f"step {n} loss 2.0\n" for n in range(9)))
+    assert "cannot tell a stall" in schedmate("progress", tmp_path / "b.log").stdout
+    (tmp_path / "train.py").write_text("epochs = 3\nfor epoch in range(epochs):\n    fit()\n")
+    done = schedmate("progress", tmp_path / "train.py")
+    assert done.returncode == 0
+    assert "looks like source code" in " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize(

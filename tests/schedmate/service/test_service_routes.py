@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import resource
 import subprocess
 import tarfile
 import time
@@ -300,3 +301,20 @@ def test_a_database_that_can_not_be_opened_is_one_line(tmp_path: Path, url: str)
     settings = load_settings({"SCHEDMATE_DATA_DIR": str(tmp_path), "SCHEDMATE_SERVICE_DATABASE": url})
     with pytest.raises(UserError, match=r"service\.database"):
         create_app(settings)
+
+
+def test_a_full_disk_is_said_to_be_one(client: TestClient, contract: Callable[[str, Any], None]) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        member = tarfile.TarInfo("a.log")
+        member.size = 100_000
+        archive.addfile(member, io.BytesIO(b"x" * member.size))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for name, content in (("a.log", b"x" * 100_000), ("a.tar.gz", packed.getvalue())):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+        try:
+            answer = client.post("/v1/diagnose", files={"files": (name, content)})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert answer.status_code == 507
+        contract("problem", answer.json())

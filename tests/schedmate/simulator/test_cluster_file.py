@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def test_both_forms(tmp_path: Path, text: str) -> None:
         ("pools: [{name: a, nodes: 8, nics: 1.5}]", "nics is 1.5"),
         ("pools: [{name: a, nodes: 8, gpus_per_node: 99999, numa: 1}]", "gpus_per_node is 99999"),
         ("pools: [{name: a, nodes: 8, labels: [x]}]", "labels is not a mapping"),
-        ("pools: [{name: a, nodes: 8, zone: []}]", "zone is []"),
+        ("pools: [{name: a, nodes: 8, zone: []}]", "zone is a list"),
         ("pools: [{name: a, nodes: 8, groups: {rack: 4}}]", "unknown key 'rack'"),
         ("pools: [{name: a, nodes: 8, groups: {leaf: 0}}]", "groups: leaf is 0"),
         ("pools: [{name: a, nodes: 8, groups: {leaf: [4, 5]}}]", "add up to 9 or more"),
@@ -97,6 +98,34 @@ def test_not_a_text_file(tmp_path: Path) -> None:
 def test_sizes_out_of_range(nodes: int, gpus: int) -> None:
     with pytest.raises(UserError, match="--nodes and --gpus-per-node"):
         uniform_cluster(nodes, gpus)
+
+
+@pytest.mark.parametrize("value", ["9" * 5000 + "x1", "0x" + "f" * 5000, "[" * 5000, "2001-99-99", "x" * 100_000])
+def test_absurd_values_are_one_short_line(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(f"pools: {{a: {value}}}")
+    with pytest.raises(UserError) as raised:
+        read_cluster(path)
+    assert len(str(raised.value)) < 600
+
+
+def test_aliases_are_not_unfolded(tmp_path: Path) -> None:
+    levels = [f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 9)}]" for i in range(1, 12)]
+    path = tmp_path / "c.yaml"
+    for pools in ("{x: *l11}", "[{name: *l11, nodes: 1}]", "[{name: a, nodes: *l11}]", "*l11"):
+        path.write_text("\n".join(["l0: &l0 [lol]", *levels, f"pools: {pools}"]))
+        with pytest.raises(UserError) as raised:
+            read_cluster(path)
+        assert len(str(raised.value)) < 600
+        path.write_text("\n".join([f"pools: {pools}".replace("*l11", "&p [*p, *p]")]))
+        with pytest.raises(UserError):
+            read_cluster(path)
+
+
+def test_a_pipe_is_no_cluster_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "c.yaml")
+    with pytest.raises(UserError, match="pipe"):
+        read_cluster(tmp_path / "c.yaml")
 
 
 def test_everything_about_a_pool(tmp_path: Path) -> None:

@@ -162,3 +162,22 @@ def test_the_history_predictor_learns_on_the_way() -> None:
     simulate(jobs, SPEC, "easy", Predicted(Spy()))
     assert abs(asked[0] - 100) > abs(asked[-1] - 100)
     assert asked[-1] == pytest.approx(100, rel=0.2)
+
+
+def test_jobs_that_are_left_out_do_not_stretch_the_window() -> None:
+    cluster = ClusterSpec.uniform(1, 4)
+    played = [JobRecord("a", 100.0, 10.0, 4), JobRecord("b", 105.0, 5.0, 2)]
+    left_out = [JobRecord("early", 0.0, 1.0, 9), JobRecord("late", 9_999.0, 1.0, 9)]
+    alone = simulate(played, cluster, "fifo").summary()
+    among = simulate([left_out[0], *played, left_out[1]], cluster, "fifo").summary()
+    assert among["skipped"] == {replay_module.TOO_LARGE: 2}
+    for metric in ("sor", "sor_while_arriving", "gar", "gfr", "makespan_s"):
+        assert among[metric] == alone[metric]
+    assert among["sor"] == pytest.approx((40 + 10) / (4 * 15))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_replay_of_a_few_ticks_of_the_clock_has_finite_metrics() -> None:
+    late_s = 1e13
+    result = simulate([JobRecord("a", late_s, math.ulp(late_s), 1)], ClusterSpec.uniform(1, 2), "fifo")
+    assert result.summary()["gar"]["series"] == {"start_s": [late_s], "mean": [0.5]}

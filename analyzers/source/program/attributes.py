@@ -1,0 +1,123 @@
+"""Attributes of abstract values: of modules, objects, classes and library names."""
+
+from __future__ import annotations
+
+from analyzers.source.program.machine import Machine
+from analyzers.source.program.values import (
+    Bound,
+    ClassVal,
+    Const,
+    Ext,
+    Func,
+    Map,
+    Module,
+    Obj,
+    Origin,
+    Unknown,
+    Val,
+    merged,
+)
+
+
+def attribute(machine: Machine, owner: Val, name: str, origin: Origin) -> Val:
+    """``owner.name``."""
+    if isinstance(owner, Ext):
+        path = f"{owner.path}.{name}"
+        return machine.library_values.get(path) or Ext(path, origin)
+    if isinstance(owner, Map) and owner.attr and name in owner.items:
+        owner.reads.add(name)
+        machine.read_name(name, owner.items[name])
+        return owner.items[name]
+    if isinstance(owner, Module):
+        if name == "__dict__":
+            return Map(owner.names, origin)
+        if name in owner.names:
+            return owner.names[name]
+        file = machine.resolve(f"{owner.name}.{name}", owner, 0) if owner.is_package else None
+        loaded = machine.load(file, f"{owner.name}.{name}") if file and not file.endswith("/") else None
+        return loaded or (Ext(f"{owner.stars[-1]}.{name}", origin) if owner.stars else Unknown(name, origin))
+    if isinstance(owner, Obj):
+        return object_attribute(machine, owner, name, origin)
+    if isinstance(owner, ClassVal):
+        found = class_attribute(owner, name)
+        if found is not None:
+            machine.read_name(name, found)
+            return found
+        base = library_base(owner)
+        return Ext(f"{base}.{name}", origin) if base else Bound(owner, name, origin)
+    if isinstance(owner, Unknown) and owner.options and not isinstance(owner.options[0], Const):
+        values = [attribute(machine, option, name, origin) for option in owner.options if not _is_none(option)]
+        return merged(values, origin) if values else Unknown(name, origin)
+    return Bound(owner, name, origin)
+
+
+def _is_none(value: Val) -> bool:
+    return isinstance(value, Const) and value.value is None
+
+
+def object_attribute(machine: Machine, owner: Obj, name: str, origin: Origin) -> Val:
+    """An attribute of an instance: its own, its class's, what it wraps, or a library method."""
+    if name in owner.attrs:
+        machine.read_name(name, owner.attrs[name])
+        return owner.attrs[name]
+    if name == "__dict__":
+        return Map({**owner.attrs}, origin, attr=True)
+    if name == "__class__":
+        return owner.cls
+    if isinstance(owner.cls, ClassVal):
+        found = class_attribute(owner.cls, name)
+        if isinstance(found, Func) and found.self_ is None:
+            if any(isinstance(d, Ext) and d.path.endswith(("property", "cached_property")) for d in found.decorators):
+                return machine.call(bind(found, owner), [], {}, origin)
+            return bind(found, owner)
+        if found is not None:
+            return found
+        if library_base(owner.cls) is None:
+            return Unknown(name, origin)
+        return Bound(owner, name, origin)
+    wrapped = owner.attrs.get("module")
+    if isinstance(wrapped, Obj) and name not in ("parameters", "to", "cuda", "train", "eval", "state_dict"):
+        found_inside = object_attribute(machine, wrapped, name, origin)
+        if not isinstance(found_inside, Bound):
+            return found_inside
+    return Bound(owner, name, origin)
+
+
+def bind(func: Func, owner: Val) -> Func:
+    """A method bound to its object (static methods stay as they are)."""
+    if any(isinstance(d, Ext) and d.path.endswith("staticmethod") for d in func.decorators):
+        return func
+    self_ = owner
+    if any(isinstance(d, Ext) and d.path.endswith("classmethod") for d in func.decorators) and isinstance(owner, Obj):
+        self_ = owner.cls
+    return Func(func.node, func.frame, func.name, self_, func.owner, func.origin, func.decorators)
+
+
+def class_attribute(cls: ClassVal, name: str, depth: int = 0) -> Val | None:
+    """An attribute of a class or of its bases in the tree."""
+    if name in cls.attrs:
+        found = cls.attrs[name]
+        is_classmethod = isinstance(found, Func) and any(
+            isinstance(d, Ext) and d.path.endswith("classmethod") for d in found.decorators
+        )
+        return bind(found, cls) if is_classmethod and isinstance(found, Func) else found
+    if depth > 10:
+        return None
+    for base in cls.bases:
+        if isinstance(base, ClassVal) and base is not cls:
+            found_in_base = class_attribute(base, name, depth + 1)
+            if found_in_base is not None:
+                return found_in_base
+    return None
+
+
+def library_base(cls: ClassVal, depth: int = 0) -> str | None:
+    """The dotted path of the first library class that ``cls`` derives from."""
+    for base in cls.bases:
+        if isinstance(base, Ext):
+            return base.path
+        if isinstance(base, ClassVal) and base is not cls and depth < 10:
+            path = library_base(base, depth + 1)
+            if path is not None:
+                return path
+    return None

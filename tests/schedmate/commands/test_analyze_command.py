@@ -1,0 +1,111 @@
+"""`schedmate analyze` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+TRAIN = """
+import argparse, torch, torchvision
+p = argparse.ArgumentParser()
+p.add_argument("--epochs", type=int, default=4)
+args = p.parse_args()
+data = torchvision.datasets.CIFAR10("d")
+net = torch.nn.Linear(3072, 10).cuda()
+opt = torch.optim.AdamW(net.parameters(), lr=3e-4)
+for epoch in range(args.epochs):
+    for x, y in torch.utils.data.DataLoader(data, batch_size=100):
+        net(x).sum().backward()
+        opt.step()
+torch.save(net, "x.pt")
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """A small job's folder."""
+    folder = tmp_path / "job"
+    folder.mkdir()
+    (folder / "train.py").write_text(TRAIN)
+    (folder / "start-\x1b[31m.sh").write_text("python train.py --epochs 2\n")
+    return folder
+
+
+def schema() -> dict[str, Any]:
+    """The schema of the command's JSON."""
+    loaded: dict[str, Any] = json.loads(files("schedmate").joinpath("schemas/analyze.schema.json").read_text())
+    return loaded
+
+
+def test_json_follows_its_schema(schedmate: Run, job: Path) -> None:
+    done = schedmate("analyze", job, "--command", "python train.py --epochs 6", "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    jsonschema.validate(answer, schema())
+    assert answer["facts"]["epochs"] == {
+        "value": 6,
+        "confidence": answer["facts"]["epochs"]["confidence"],
+        "evidence": [{"file": "launch", "line": 1}],
+        "how": "override",
+    }
+    assert answer["facts"]["max_steps"]["value"] == 3000
+    assert answer["warnings"] == []
+
+
+def test_every_fact_name_is_in_the_schema() -> None:
+    from analyzers.types import FACT_NAMES
+
+    assert set(schema()["properties"]["facts"]["properties"]) == set(FACT_NAMES)
+
+
+def test_the_table_shows_values_with_their_evidence(schedmate: Run, job: Path) -> None:
+    done = schedmate("analyze", job, "--command", "python train.py")
+    assert done.returncode == 0, done.stderr
+    row = next(line for line in done.stdout.splitlines() if line.split()[:1] == ["epochs"])
+    assert row.split()[1] == "4" and "train.py:4" in row
+
+
+def test_control_characters_never_reach_the_terminal(schedmate: Run, job: Path) -> None:
+    done = schedmate("analyze", job, "--command", "bash 'start-\x1b[31m.sh'")
+    assert done.returncode == 0 and "\x1b" not in done.stdout
+    missing = schedmate("analyze", job, "--command", "bash 'gone-\x1b[31m.sh'")
+    assert missing.returncode == 0 and "\x1b" not in missing.stdout
+    assert "not in the work dir" in missing.stdout
+
+
+def test_a_file_is_refused_with_the_folder_to_name(schedmate: Run, job: Path) -> None:
+    done = schedmate("analyze", job / "train.py", "--command", "python train.py", "--json")
+    assert done.returncode == 2 and f"perhaps {job}" in done.stderr
+
+
+@pytest.mark.parametrize("words", [("missing", "python train.py"), ("job", ""), ("job", "   ")])
+def test_bad_use_is_one_line_and_exit_2(schedmate: Run, job: Path, words: tuple[str, str]) -> None:
+    folder, command = words
+    done = schedmate("analyze", job.parent / folder, "--command", command)
+    assert done.returncode == 2 and done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1 and "Traceback" not in done.stderr
+
+
+def test_a_command_that_can_not_be_split_is_a_warning(schedmate: Run, job: Path) -> None:
+    done = schedmate("analyze", job, "--command", "python 'train.py", "--json")
+    assert done.returncode == 0
+    jsonschema.validate(json.loads(done.stdout), schema())
+
+
+def test_every_labelled_public_job_is_read(shared_data: Path, tmp_path: Path) -> None:
+    from analyzers.source import analyze
+    from analyzers.types import Submission
+
+    for line in (shared_data / "source_facts" / "labels.jsonl").read_text().splitlines():
+        case = json.loads(line)
+        facts = analyze(Submission(case["launch"], tmp_path))
+        assert not [w for w in facts.warnings if "internal error" in w]
