@@ -232,8 +232,9 @@ class PoolIndex:
         """Nodes that may take work with some but not all of their GPUs allocated."""
         return sum(self.totals[1 : self.capacity]) + len(self.slivers)
 
-    def spare_beside(self, shares: Shares) -> Spare:
-        """What ``shares``, chosen on this state and not taken, would leave free on their nodes."""
+    def spare_beside(self, shares: Shares, given: Iterable[DeviceShare] = ()) -> Spare:
+        """What ``shares``, chosen on this state and not taken, would leave free on their nodes, were ``given`` given
+        back before."""
         spare: dict[int, NodeSpare] = {}
         for share in shares:
             if isinstance(share, DeviceShare):
@@ -242,6 +243,13 @@ class PoolIndex:
                     0, 0, _at(self.cpus_milli, node), _at(self.memory_mib, node), _at(self.disk_mib, node)
                 )
                 spare[node] = NodeSpare(held.devices | share.devices, held.nics | share.nics, *_less(held, share))
+        for share in given:
+            held = spare[share.node]
+            spare[share.node] = held._replace(
+                cpus_milli=held.cpus_milli + share.cpus_milli,
+                memory_mib=held.memory_mib + share.memory_mib,
+                disk_mib=held.disk_mib + share.disk_mib,
+            )
         return spare
 
     @staticmethod
@@ -257,23 +265,27 @@ class PoolIndex:
     def restricted(self, spares: Sequence[Spare]) -> PoolIndex:
         """A copy with no more to be used than each of ``spares`` has on its nodes."""
         view = self.copy()
+        view.withhold(spares)
+        return view
+
+    def withhold(self, spares: Sequence[Spare]) -> None:
+        """Leave no more to be used than each of ``spares`` has on its nodes: nothing can be given back afterwards."""
         for spare in spares:
             for node, held in spare.items():
-                if view.free[node] & held.devices or node in view.partial:  # most are in use until the plan begins
-                    view.used[node] |= view.free[node] & held.devices
-                    view.free[node] &= ~held.devices
-                    if node in view.partial:
-                        view.partial[node] = tuple(
+                if self.free[node] & held.devices or node in self.partial:  # most are in use until the plan begins
+                    self.used[node] |= self.free[node] & held.devices
+                    self.free[node] &= ~held.devices
+                    if node in self.partial:
+                        self.partial[node] = tuple(
                             part._replace(milli=0) if held.devices >> part.device & 1 else part
-                            for part in view.partial[node]
+                            for part in self.partial[node]
                         )
-                    view._settle(node)
-                if view.nics is not None and view.nics[node] & held.nics:
-                    view._set_nics(node, view.nics[node] & ~held.nics)
-                for amounts, most in ((view.cpus_milli, held[2]), (view.memory_mib, held[3]), (view.disk_mib, held[4])):
-                    if amounts is not None:
-                        amounts[node] = min(int(amounts[node]), most)
-        return view
+                    self._settle(node)
+                if self.nics is not None and self.nics[node] & held.nics:
+                    self._set_nics(node, self.nics[node] & ~held.nics)
+                for amounts, most in ((self.cpus_milli, held[2]), (self.memory_mib, held[3]), (self.disk_mib, held[4])):
+                    if amounts is not None and amounts[node] > most:
+                        amounts[node] = most
 
     def copy(self) -> PoolIndex:
         """An independent copy, for trying things on. Expected ends are those of the original."""
