@@ -34,6 +34,24 @@ class NodeSpare(NamedTuple):
     disk_mib: int
 
 
+class NodeSpares(dict[int, NodeSpare]):
+    """A `Spare` of this index, which keeps its columns once they were wanted."""
+
+    __slots__ = ("columns",)
+    columns: tuple[Ints, ...]
+
+
+def _columns(spare: Spare) -> tuple[Ints, ...]:
+    """Nodes, NICs, CPUs, memory and disk of a spare, a column each."""
+    if isinstance(spare, NodeSpares) and hasattr(spare, "columns"):
+        return spare.columns
+    rows = np.array([(node, *held[1:]) for node, held in spare.items()], dtype=np.int64).reshape(len(spare), 5)
+    columns = tuple(rows.T)
+    if isinstance(spare, NodeSpares):
+        spare.columns = columns
+    return columns
+
+
 class Condition(NamedTuple):
     """Nodes that are not healthy, and masks of bad devices by node."""
 
@@ -235,7 +253,7 @@ class PoolIndex:
     def spare_beside(self, shares: Shares, given: Iterable[DeviceShare] = ()) -> Spare:
         """What ``shares``, chosen on this state and not taken, would leave free on their nodes, were ``given`` given
         back before."""
-        spare: dict[int, NodeSpare] = {}
+        spare = NodeSpares()
         for share in shares:
             if isinstance(share, DeviceShare):
                 node = share.node
@@ -255,7 +273,7 @@ class PoolIndex:
     @staticmethod
     def less(spare: Spare, shares: Shares) -> Spare:
         """What is left of ``spare`` when ``shares`` are taken too; the same object if they are on other nodes."""
-        left = dict(spare)
+        left = NodeSpares(spare)
         for share in shares:
             if share[0] in left and isinstance(share, DeviceShare):
                 held = left[share.node]
@@ -271,21 +289,48 @@ class PoolIndex:
     def withhold(self, spares: Sequence[Spare]) -> None:
         """Leave no more to be used than each of ``spares`` has on its nodes: nothing can be given back afterwards."""
         for spare in spares:
-            for node, held in spare.items():
-                if self.free[node] & held.devices or node in self.partial:  # most are in use until the plan begins
-                    self.used[node] |= self.free[node] & held.devices
-                    self.free[node] &= ~held.devices
-                    if node in self.partial:
-                        self.partial[node] = tuple(
-                            part._replace(milli=0) if held.devices >> part.device & 1 else part
-                            for part in self.partial[node]
-                        )
-                    self._settle(node)
-                if self.nics is not None and self.nics[node] & held.nics:
-                    self._set_nics(node, self.nics[node] & ~held.nics)
-                for amounts, most in ((self.cpus_milli, held[2]), (self.memory_mib, held[3]), (self.disk_mib, held[4])):
-                    if amounts is not None and amounts[node] > most:
-                        amounts[node] = most
+            held = _columns(spare)
+            nodes = held[0]
+            # Most devices are in use until the plan begins.
+            for node in nodes[self.count[nodes] > 0].tolist() if not self.partial else nodes.tolist():
+                self._withhold_devices(node, spare[node].devices)
+            if self.nics is not None and self.nic_count is not None:
+                for node in nodes[(held[1] != 0) & (self.nic_count[nodes] > 0)].tolist():
+                    self._set_nics(node, self.nics[node] & ~spare[node].nics)
+            for amounts, most in zip((self.cpus_milli, self.memory_mib, self.disk_mib), held[2:], strict=True):
+                if amounts is not None:
+                    amounts[nodes] = np.minimum(amounts[nodes], most)
+
+    def follow(self, other: PoolIndex, nodes: Iterable[int], spares: Sequence[Spare]) -> None:
+        """Make some nodes what they are on ``other`` with no more to be used there than each of ``spares`` has."""
+        for node in nodes:
+            self.free[node], self.used[node] = other.free[node], other.used[node]
+            if node in other.partial:
+                self.partial[node] = other.partial[node]
+            else:
+                self.partial.pop(node, None)
+            if self.nics is not None and other.nics is not None:
+                self._set_nics(node, other.nics[node])
+            for mine, theirs in (
+                (self.cpus_milli, other.cpus_milli), (self.memory_mib, other.memory_mib),
+                (self.disk_mib, other.disk_mib),
+            ):  # fmt: skip
+                if mine is not None and theirs is not None:
+                    mine[node] = theirs[node]
+            self._settle(node)
+            own = [NodeSpares({node: spare[node]}) for spare in spares if node in spare]
+            if own:
+                self.withhold(own)
+
+    def _withhold_devices(self, node: int, devices: int) -> None:
+        """Let devices count as used."""
+        self.used[node] |= self.free[node] & devices
+        self.free[node] &= ~devices
+        if node in self.partial:
+            self.partial[node] = tuple(
+                part._replace(milli=0) if devices >> part.device & 1 else part for part in self.partial[node]
+            )
+        self._settle(node)
 
     def copy(self) -> PoolIndex:
         """An independent copy, for trying things on. Expected ends are those of the original."""

@@ -122,7 +122,7 @@ def queue_layer(
         tree,
         TenantUse(tree) if tenants else None,
         FairShare(spec, tree, policy.half_life_s) if tenants else None,
-        ClassQueue(live),
+        ClassQueue(live, len(spec.pools)),
         [ends_on(index, shares) for index in cluster.pools],
         [limits_on(index, shares) for index in cluster.pools] if policy.guarantees else None,
         [

@@ -119,7 +119,7 @@ class State:
             table.entries[slot] = table.live[slot] = entry
             queue_lane = table.queue_lanes[slot]
             if queue_lane is not None and slot not in self.layer.queue.reserved:
-                self.layer.queue.add(queue_lane, entry, table.demands[slot], table.assumed[slot])
+                self.layer.queue.add(queue_lane, entry, table.demands[slot])
             return
         lane = table.lanes[slot]
         if lane is None:

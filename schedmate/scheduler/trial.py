@@ -32,6 +32,9 @@ BESIDE = "backfilled: it takes nothing that the reservation needs"
 ON_HINT = "backfilled: it is expected to end before the reserved start, and is evicted at {:.0f} s if it does not"
 NOTHING_RESERVED = "passed a blocked job that is not due yet, does not want that pool, or lets others pass"
 
+#: Where more nodes have changed, a view is made anew.
+MOST_TO_FOLLOW = 16
+
 #: An order among waiting jobs: rank of the class, seconds, sequence.
 Place = tuple[float, float, int]
 
@@ -181,16 +184,14 @@ class Trial:
         self._follow(pool, shares)
 
     def _follow(self, pool: int, shares: Shares) -> None:
-        """Take what was started from the views of its pool; those in which it was withheld are made anew if wanted."""
+        """Have the views of a pool show what was started there, beside the plans as they are now."""
+        nodes, index = dict.fromkeys(share[0] for share in shares), self.state.cluster.pools[pool]
         kept = {}
         for key, view in self._views.items():
             if key[0] == pool:
-                if not isinstance(view, PoolIndex):
+                if len(nodes) > MOST_TO_FOLLOW or not isinstance(view, PoolIndex) or not isinstance(index, PoolIndex):
                     continue
-                try:
-                    view.take(shares)
-                except ValueError:
-                    continue
+                view.follow(index, nodes, self._beside(*key))
             kept[key] = view
         self._views = kept
 
