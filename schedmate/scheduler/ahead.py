@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from schedmate.scheduler.cluster import Index
-from schedmate.scheduler.cluster_types import Shares, Spare
+from schedmate.scheduler.cluster_types import DeviceShare, Shares, Spare
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.placement import PlacementRule
@@ -125,7 +125,7 @@ def earliest(
 
 def _shared_gpus(shares: Shares) -> int:
     """The GPUs of which shares hold a part: at most so many more are free whole when they are given back."""
-    return sum(share[2].bit_count() for share in shares if len(share) > 3 and (share[3] or share[5]))
+    return sum(share.devices.bit_count() for share in shares if isinstance(share, DeviceShare) and not share.gpus)
 
 
 def _releases_before(ahead: Ahead, until_s: float) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from schedmate.scheduler.placement import why_not
 from schedmate.scheduler.state import State
 from schedmate.scheduler.tenants import Queueing
@@ -20,7 +22,8 @@ def why_waiting(state: State, tx: Transaction, slot: int, now: float) -> str:
         spec = state.cluster.spec.pools[pool]
         quota = layer.use.why_not(lane.tenant, pool, asked_milli(demand, spec)) if layer.use is not None else ""
         index = state.cluster.pools[pool]
-        behind = _behind(state, slot, lane.tenant) if (lane.tenant, pool) in layer.barred else ""
+        barred = layer.barred.get((lane.tenant, pool), math.inf) <= lane.rank
+        behind = _behind(state, slot, lane.tenant) if barred else ""
         if behind and (quota or state.place(index, demand) is not None):
             reasons.append(behind)
         elif quota:
@@ -29,7 +32,7 @@ def why_waiting(state: State, tx: Transaction, slot: int, now: float) -> str:
             reasons.append(why_not(spec, index, demand))
         else:
             plans = state.reservations.get(pool, ())
-            late = Trial(state, tx, now).late(slot, lane, plans)[0]
+            late = Trial(state, tx, now).late(slot, plans)[0]
             delayed = dict.fromkeys(plan.slot for i, plan in enumerate(plans) if late >> i & 1)
             names = [job.job_id for each in delayed if (job := table.jobs[each]) is not None]
             if names:
