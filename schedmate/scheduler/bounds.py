@@ -16,29 +16,33 @@ MOST_PLANS = 62
 
 _SPARE = 64
 _GONE = -1
+_TIMES = 5
 
 
 class Bound(NamedTuple):
     """Seconds of run time of one job: taken to end within ``within_s`` against expected starts, within ``limit_s`` for
     sure; ``leaves_s``: within which it is expected to end with confidence enough to be evicted if it does not,
-    infinite if it may not be. ``rank`` of its class; numbers of its ``tenant`` and its ``lane``."""
+    infinite if it may not be. ``rank`` of its class, and ``since`` when it is in it; numbers of its ``tenant`` and its
+    ``lane``."""
 
     within_s: float
     limit_s: float
     leaves_s: float
     rank: float
+    since: float
     tenant: int
     lane: int
 
 
 class PlanBound(NamedTuple):
-    """A plan: when it starts, the rank of its class, whether hard limits alone count against it, and whether a promise
-    to leave counts as well."""
+    """A plan: when it starts, the rank of its class, whether hard limits alone count against it, whether a promise to
+    leave counts as well, and before when jobs of a higher class must have come to be bound by it too."""
 
     start_s: float
     rank: float
     hard: bool
     takes_promise: bool
+    bound_before: float
 
 
 class Rooms(NamedTuple):
@@ -70,7 +74,7 @@ class Bounds:
         self._entries: list[Entry] = []
         self._new: list[int] = []
         self._compact_at = _SPARE
-        self._columns: NDArray[np.float64] = np.zeros((4, 0))
+        self._columns: NDArray[np.float64] = np.zeros((_TIMES, 0))
         self._tenants: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._lanes: list[int] = []
         self._groups: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -148,13 +152,14 @@ class Bounds:
 
     def _beyond(self, at: NDArray[np.int64], plans: Sequence[PlanBound], now: float) -> NDArray[np.bool_]:
         """Whether each entry runs beyond each plan, as `Trial.late` has it; shape (plans, entries)."""
-        within_s, limit_s, leaves_s, rank = self._columns[:, at]
+        within_s, limit_s, leaves_s, rank, since = self._columns[:, at]
         start_s = np.array([plan.start_s for plan in plans])[:, None]
         hard = np.array([plan.hard for plan in plans])[:, None]
         promise = np.array([plan.takes_promise for plan in plans])[:, None]
         beyond: NDArray[np.bool_] = np.where(hard, limit_s, within_s) + now > start_s
         beyond &= ~(promise & (leaves_s + now <= start_s))
-        beyond &= np.array([plan.rank for plan in plans])[:, None] <= rank
+        bound_before = np.array([plan.bound_before for plan in plans])[:, None]
+        beyond &= (np.array([plan.rank for plan in plans])[:, None] <= rank) | (since < bound_before)
         return beyond
 
     def _settle(self, bound: Callable[[int], Bound]) -> None:
@@ -163,7 +168,7 @@ class Bounds:
         if self._new:
             kept = [row for row in range(old, len(entries)) if live[entries[row][2]] is entries[row]]
             bounds = [bound(entries[row][2]) for row in kept]
-            added = np.array([each[:4] for each in bounds], dtype=np.float64).reshape(len(kept), 4).T
+            added = np.array([each[:_TIMES] for each in bounds], dtype=np.float64).reshape(len(kept), _TIMES).T
             self._columns = np.concatenate((self._columns, added), axis=1)
             self._tenants = np.concatenate((self._tenants, np.array([each.tenant for each in bounds], dtype=np.int64)))
             self._lanes += [each.lane for each in bounds]

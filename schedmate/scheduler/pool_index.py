@@ -17,39 +17,12 @@ from numpy.typing import NDArray
 from schedmate.scheduler.cluster_types import WHOLE_MILLI, DeviceShare, Health, Share, Shares, Spare
 from schedmate.scheduler.devices import choose, choose_with_nics
 from schedmate.scheduler.exits import Exits
+from schedmate.scheduler.node_spares import NodeSpare, NodeSpares, columns_of, less_of
 from schedmate.scheduler.outlook import Waste
 from schedmate.scheduler.pool_layout import Ints, Part, PoolLayout
 from schedmate.scheduler.shared_devices import Shared, choose_parts, give_part, take_part
 
 HIDDEN = -1
-
-
-class NodeSpare(NamedTuple):
-    """What a plan leaves unused on a node: masks of the devices and NICs that it needs, amounts that it does not."""
-
-    devices: int
-    nics: int
-    cpus_milli: int
-    memory_mib: int
-    disk_mib: int
-
-
-class NodeSpares(dict[int, NodeSpare]):
-    """A `Spare` of this index, which keeps its columns once they were wanted."""
-
-    __slots__ = ("columns",)
-    columns: tuple[Ints, ...]
-
-
-def _columns(spare: Spare) -> tuple[Ints, ...]:
-    """Nodes, NICs, CPUs, memory and disk of a spare, a column each."""
-    if isinstance(spare, NodeSpares) and hasattr(spare, "columns"):
-        return spare.columns
-    rows = np.array([(node, *held[1:]) for node, held in spare.items()], dtype=np.int64).reshape(len(spare), 5)
-    columns = tuple(rows.T)
-    if isinstance(spare, NodeSpares):
-        spare.columns = columns
-    return columns
 
 
 class Condition(NamedTuple):
@@ -260,7 +233,7 @@ class PoolIndex:
                 held = spare.get(node) or NodeSpare(
                     0, 0, _at(self.cpus_milli, node), _at(self.memory_mib, node), _at(self.disk_mib, node)
                 )
-                spare[node] = NodeSpare(held.devices | share.devices, held.nics | share.nics, *_less(held, share))
+                spare[node] = NodeSpare(held.devices | share.devices, held.nics | share.nics, *less_of(held, share))
         for share in given:
             held = spare[share.node]
             spare[share.node] = held._replace(
@@ -277,7 +250,7 @@ class PoolIndex:
         for share in shares:
             if share[0] in left and isinstance(share, DeviceShare):
                 held = left[share.node]
-                left[share.node] = NodeSpare(held.devices, held.nics, *_less(held, share))
+                left[share.node] = NodeSpare(held.devices, held.nics, *less_of(held, share))
         return left if left != spare else spare
 
     def restricted(self, spares: Sequence[Spare]) -> PoolIndex:
@@ -289,7 +262,7 @@ class PoolIndex:
     def withhold(self, spares: Sequence[Spare]) -> None:
         """Leave no more to be used than each of ``spares`` has on its nodes: nothing can be given back afterwards."""
         for spare in spares:
-            held = _columns(spare)
+            held = columns_of(spare)
             nodes = held[0]
             # Most devices are in use until the plan begins.
             for node in nodes[self.count[nodes] > 0].tolist() if not self.partial else nodes.tolist():
@@ -464,10 +437,6 @@ class PoolIndex:
 
 def _at(amounts: NDArray[np.int64] | None, node: int) -> int:
     return 0 if amounts is None else int(amounts[node])
-
-
-def _less(held: NodeSpare, share: DeviceShare) -> tuple[int, int, int]:
-    return held.cpus_milli - share.cpus_milli, held.memory_mib - share.memory_mib, held.disk_mib - share.disk_mib
 
 
 def _copied(amounts: Ints | None) -> Ints | None:
