@@ -20,6 +20,7 @@ from schedmate.scheduler.cluster import Cluster
 from schedmate.scheduler.cluster_types import ClusterSpec, Health
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.expected_ends import ExpectedEnds
+from schedmate.scheduler.outlook import Outlook
 from schedmate.scheduler.pending import Lane, PendingQueue
 from schedmate.scheduler.placement import why_not
 from schedmate.scheduler.policies import Policy
@@ -96,6 +97,8 @@ class Scheduler:
         state, policy = self.state, self.state.policy
         key = (job.gpus, job.gpu_type, job.gpu_types, job.demand, job.tenant, job.priority, _memory_hint(job))
         lane, demand = self._queue_lanes.get(key) or self._queue_lane_for(layer, job, key)
+        if state.cluster.outlook is not None:
+            state.cluster.outlook.observe(demand)
         table = state.table
         slot = table.slot()
         entry = (policy.order(job, state.cluster.spec.gpus), self._sequence, slot)
@@ -114,6 +117,19 @@ class Scheduler:
         if policy.starvation_bound_s < math.inf:
             heappush(layer.waits, (job.submit_s + policy.starvation_bound_s, entry[1], slot))
         return slot
+
+    @property
+    def outlook(self) -> Outlook | None:
+        """What was learned of the jobs to come from those submitted; None where all pools are known by counts only."""
+        return self.state.cluster.outlook
+
+    def recall(self, outlook: Outlook) -> None:
+        """Go on with what an earlier scheduler of this cluster had learned, in place of what was learned from the jobs
+        submitted so far. It is the one part of the state that what runs and waits does not tell: call this when they
+        have been submitted again after a restart. ``ValueError`` where all pools are known by counts only."""
+        if self.state.cluster.outlook is None:
+            raise ValueError("pools that are known by counts only learn nothing of the jobs to come")
+        self.state.cluster.outlook.recall(outlook)
 
     def withdraw(self, slot: int) -> None:
         """The waiting job in ``slot`` was taken back by its user. ``ValueError`` if it does not wait."""
