@@ -37,6 +37,10 @@ class Unschedulable(ValueError):  # noqa: N818
     """No pool could ever hold the job; the text says why."""
 
 
+class OverQuota(Unschedulable):
+    """The quota of its tenant could never hold the job."""
+
+
 class Scheduler:
     """One cluster under one policy.
 
@@ -72,10 +76,13 @@ class Scheduler:
         self._last_s = self._idle_until_s = -math.inf
 
     def submit(self, job: Job) -> int:
-        """Queue a job and return its slot. Raises `Unschedulable` when even an empty cluster could not hold it."""
+        """Queue a job and return its slot. Raises `Unschedulable` when even an empty cluster could not hold it, or when
+        it asks for what only policies with the full queue layer know."""
         state = self.state
         if state.layer is not None:
             return self._submit_layered(state.layer, job)
+        if job.demand is not None or job.priority or job.tenant is not None or job.gpu_types:
+            self._refuse_what_is_ignored(job)
         lane, demand = self._lanes.get((job.gpus, job.gpu_type)) or self._lane_for(job)
         table, policy = state.table, state.policy
         slot = table.slot()
@@ -301,6 +308,21 @@ class Scheduler:
             reasons.append(f"{behind} job {head.job_id}")
         return "; ".join(reasons) or "no cycle has run since it was submitted"
 
+    def _refuse_what_is_ignored(self, job: Job) -> None:
+        """A job of the plain queue has a size, a GPU type, and times; it must not believe that more is looked at."""
+        more = {
+            "a demand with conditions or roles": job.demand is not None and not job.demand.is_plain,
+            "a priority class": job.priority,
+            "a tenant": job.tenant is not None,
+            "several GPU types": job.gpu_types,
+        }
+        asked = [words for words, given in more.items() if given]
+        if asked:
+            raise Unschedulable(
+                f"job {job.job_id} has {' and '.join(asked)}, which policy {self.state.policy.name} does not look at: "
+                "take core, or Policy.with_queue_layer()"
+            )
+
     def _lane_for(self, job: Job) -> tuple[Lane, Demand]:
         cluster, demand = self.state.cluster, Demand.plain(job.gpus)
         pools = cluster.pools_for(demand, job.gpu_type)
@@ -325,9 +347,7 @@ class Scheduler:
         asked = {pool: asked_milli(demand, cluster.spec.pools[pool]) for pool in found}
         allowed = [pool for pool in found if layer.use is None or empty.bound(tenant, pool, asked[pool]) < 0]
         if not allowed:
-            raise Unschedulable(
-                f"job {job.job_id}: {empty.why_not(tenant, found[0], asked[found[0]])}, it can never start"
-            )
+            raise OverQuota(f"job {job.job_id}: {empty.why_not(tenant, found[0], asked[found[0]])}, it can never start")
         lane = layer.queue.lane(tenant, *class_of(self.state.policy, job), tuple(dict.fromkeys(allowed)))
         self._queue_lanes[key] = lane, demand
         return lane, demand
