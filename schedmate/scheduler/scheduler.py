@@ -13,17 +13,20 @@ from schedmate.scheduler.actions.allocate import allocate
 from schedmate.scheduler.actions.backfill import backfill
 from schedmate.scheduler.actions.evict import evict
 from schedmate.scheduler.actions.fill import fill
+from schedmate.scheduler.actions.give_back import give_back
+from schedmate.scheduler.actions.grow import grow
 from schedmate.scheduler.actions.plan import plan
 from schedmate.scheduler.actions.reserve import reserve
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster import Cluster
 from schedmate.scheduler.cluster_types import ClusterSpec, Health
 from schedmate.scheduler.demand import Demand
+from schedmate.scheduler.elastic import slowest
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.pending import Lane, PendingQueue
 from schedmate.scheduler.placement import why_not
 from schedmate.scheduler.policies import Policy
-from schedmate.scheduler.queue_layer import QueueLayer, class_of, queue_layer
+from schedmate.scheduler.queue_layer import QueueLayer, assumed_again, class_of, queue_layer
 from schedmate.scheduler.reasons import why_waiting
 from schedmate.scheduler.state import JobTable, State
 from schedmate.scheduler.tenants import Tenant, TenantUse
@@ -61,7 +64,7 @@ class Scheduler:
         )
         self.transaction = Transaction(self.state)
         if layered:
-            self._actions: tuple[Action, ...] = (age, evict, plan, admit, plan, fill, settle)
+            self._actions: tuple[Action, ...] = (age, evict, plan, admit, give_back, plan, fill, settle, grow)
         else:
             self._actions = (allocate, reserve, backfill) if plans else (allocate,)
         self._lanes: dict[tuple[int, str | None], tuple[Lane, Demand]] = {}
@@ -104,6 +107,8 @@ class Scheduler:
         table.gpus[slot] = demand.gpus
         table.queue_lanes[slot] = lane
         table.assumed[slot] = policy.assume(job)
+        if demand.elastic:
+            table.assumed[slot] = assumed_again(table.assumed[slot], 0.0, 0.0, slowest(job, demand))
         table.pools[slot] = -1
         table.done_s[slot] = 0.0
         table.evictions[slot] = 0
@@ -160,8 +165,7 @@ class Scheduler:
         transaction, table = self.transaction, self.state.table
         transaction.begin()
         for slot in slots:
-            job = table.jobs[slot]
-            transaction.evict(slot, now, job.saved_s(table.work_s(slot, now), told) if job is not None else 0.0)
+            transaction.evict(slot, now, table.saved_s(slot, now, told))
         transaction.commit()
         return slots
 
@@ -178,6 +182,11 @@ class Scheduler:
     def evicted(self) -> tuple[int, ...]:
         """The slots evicted since the last cycle began, in order; they wait again."""
         return self.state.layer.evicted if self.state.layer is not None else ()
+
+    @property
+    def resized(self) -> tuple[int, ...]:
+        """The slots of elastic gangs whose size has changed since the last cycle began; `decision` says to what."""
+        return self.state.layer.resized if self.state.layer is not None else ()
 
     def told_to_leave(self, now: float) -> list[tuple[int, float]]:
         """Running jobs that are to save their state now, and when they will be evicted: its grace before that."""
@@ -199,7 +208,7 @@ class Scheduler:
         """Decide what starts at ``now``; returns the slots started, in the order of the decisions."""
         layer = self.state.layer
         if layer is not None and now < self._idle_until_s and layer.is_idle and not self.state.fresh:
-            self._last_s, layer.evicted = now, ()
+            self._last_s, layer.evicted, layer.resized = now, (), ()
             return []
         self._last_s = now
         transaction = self.transaction
@@ -231,6 +240,7 @@ class Scheduler:
         while layer.waits and table.live[layer.waits[0][2]] is None:
             heappop(layer.waits)
         times += [at_s for at_s, _, _ in layer.waits[:1]]
+        times.append(layer.grow_s)
         return min((at_s for at_s in times if at_s > last_s), default=math.inf)
 
     def decision(self, slot: int, now: float | None = None) -> Decision:

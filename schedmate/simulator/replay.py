@@ -15,6 +15,7 @@ from time import perf_counter
 
 from analyzers.types import JobRecord
 from schedmate.scheduler import Job, Scheduler, Unschedulable
+from schedmate.scheduler.elastic import Phase
 from schedmate.simulator.estimates import Estimates
 from schedmate.simulator.run_log import RunLog
 
@@ -128,6 +129,8 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
             waiting += runs.evict(now)
             for slot in started:
                 runs.begin(slot, present[slot], now)
+            if scheduler.resized:
+                runs.resize(present)
         waiting -= len(started)
         note_moment((now, cluster.allocated_gpus, fragmented_nodes(), waiting))
 
@@ -140,19 +143,27 @@ class _Runs:
         self._first_s: dict[int, float] = {}
         self._began_s: dict[int, float] = {}
         self._done_s: dict[int, float] = {}
+        self._phases: dict[int, Phase] = {}
 
     def begin(self, slot: int, record: JobRecord, now: float) -> None:
         """A job starts, or starts again with what it has saved."""
-        table, job = self._table, self._table.jobs[slot]
-        done_s, left_s = table.done_s[slot], record.duration_s or 0.0
-        if table.evictions[slot] and job is not None:
-            left_s = job.restart_s + max(0.0, left_s - done_s)
         self._first_s.setdefault(slot, now)
-        self._began_s[slot], self._done_s[slot] = now, done_s
-        heappush(self._ends, (now + left_s, slot))
+        self._began_s[slot], self._done_s[slot] = now, self._table.done_s[slot]
+        if slot in self._table.phases:
+            self._phases[slot] = self._table.phases[slot]
+        heappush(self._ends, (self._table.done_at(slot, record.duration_s or 0.0), slot))
+
+    def resize(self, present: list[JobRecord]) -> None:
+        """Elastic gangs have changed their size and with it their speed: they end at another time."""
+        changed = {slot for slot in self._scheduler.resized if self._table.shares[slot] is not None}
+        self._phases |= {slot: self._table.phases[slot] for slot in changed}
+        self._ends[:] = [each for each in self._ends if each[1] not in changed]
+        self._ends += [(self._table.done_at(slot, present[slot].duration_s or 0.0), slot) for slot in sorted(changed)]
+        heapify(self._ends)
 
     def first_start_s(self, slot: int) -> float:
         """When the job that ends now was first started."""
+        self._phases.pop(slot, None)
         return self._first_s.pop(slot)
 
     def evict(self, now: float) -> int:
@@ -163,9 +174,12 @@ class _Runs:
             self._ends[:] = [each for each in self._ends if each[1] not in gone]
             heapify(self._ends)
             for slot in evicted:
-                lost_s = now - self._began_s[slot] - (table.done_s[slot] - self._done_s[slot])
+                saved_s, phase = table.done_s[slot] - self._done_s[slot], self._phases.pop(slot, None)
                 self._log.evictions += 1
-                self._log.lost_gpu_s += lost_s * table.gpus[slot]
+                if phase is None:
+                    self._log.lost_gpu_s += (now - self._began_s[slot] - saved_s) * table.gpus[slot]
+                else:  # its work is counted at full size
+                    self._log.lost_gpu_s += (phase.work_by(now) - saved_s) * table.demands[slot].gpus
         return len(evicted)
 
 
