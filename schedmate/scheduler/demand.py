@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, get_type_hints
 from weakref import WeakValueDictionary
 
 from schedmate.scheduler.cluster_types import WHOLE_MILLI
@@ -180,12 +180,21 @@ class Demand:
         """Whole GPUs that a replica takes: a part of one counts as a whole where it is not shared."""
         return 1 if role.milli_gpu and not self.shareable else role.gpus
 
+    def asked(self) -> dict[str, Any]:
+        """What tells it from a demand that asks for nothing, as `Demand.of` names it."""
+        default = _Terms()._asdict()
+        return {key: value for key, value in self._terms._asdict().items() if value != default[key]}
+
+    @staticmethod
+    def asked_kinds() -> dict[str, Any]:
+        """The types of all that `Demand.of` takes."""
+        return get_type_hints(_Terms)
+
     def __reduce__(self) -> tuple[object, ...]:
         return _again, tuple(self._terms)
 
     def __repr__(self) -> str:
-        default = _Terms()._asdict()
-        return f"Demand({', '.join(f'{k}={v!r}' for k, v in self._terms._asdict().items() if v != default[k])})"
+        return f"Demand({', '.join(f'{key}={value!r}' for key, value in self.asked().items())})"
 
 
 def _again(*terms: Any) -> Demand:

@@ -135,6 +135,11 @@ def expected(job: Job) -> Assumed:
     return Assumed(UNKNOWN_RUNTIME_S if job.limit_s is None else limit_s, limit_s, limit_s)
 
 
+#: By name, so that a policy can be written down.
+FUNCTIONS: Mapping[str, Order | Assumption] = {
+    each.__name__: each for each in (by_submission, by_estimate, at_once, by_due_time, stated, expected)
+}
+
 POLICIES: Mapping[str, Policy] = {
     policy.name: policy
     for policy in (

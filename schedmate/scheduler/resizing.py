@@ -100,18 +100,24 @@ def _set(state: State, slot: int, shares: Shares, gpus: int) -> None:
 def _tell(state: State, layer: QueueLayer, slot: int, before: Before, shares: Shares) -> None:
     """Plans that rested on what was, and verdicts about what was freed."""
     pool, freed = state.table.pools[slot], without(before.shares, shares)
-    bit, end_s = 1 << pool, layer.ends[pool].ends_s[slot]
     if freed:
         layer.freed(state.cluster.pools[pool], pool, freed)
-        layer.gained |= bit
+        layer.gained |= 1 << pool
+        layer.stale |= 1 << pool
+    note_end(state, layer, slot, before.shares, before.end_s)
+    if slot not in layer.resized:
+        layer.resized = (*layer.resized, slot)
+
+
+def note_end(state: State, layer: QueueLayer, slot: int, shares: Shares, old_s: float) -> None:
+    """The expected end of a running job on ``shares`` was ``old_s``: plans that rest on it follow."""
+    pool = state.table.pools[slot]
+    end_s, bit = layer.ends[pool].ends_s[slot], 1 << pool
+    if end_s < old_s:
         layer.stale |= bit
-    if end_s < before.end_s:
-        layer.stale |= bit
-    elif end_s > before.end_s:
-        nodes = {share[0] for share in before.shares}
+    elif end_s > old_s:
+        nodes = {share[0] for share in shares}
         expected = [p for p in state.reservations.get(pool, ()) if not p.guaranteed and p.slot != slot]
         layer.void |= {(p.slot, False) for p in expected if any(share[0] in nodes for share in p.shares)}
         if state.policy.starts_by_plan:
             layer.moved |= bit
-    if slot not in layer.resized:
-        layer.resized = (*layer.resized, slot)

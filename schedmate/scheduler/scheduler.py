@@ -17,11 +17,14 @@ from schedmate.scheduler.actions.give_back import give_back
 from schedmate.scheduler.actions.grow import grow
 from schedmate.scheduler.actions.plan import plan
 from schedmate.scheduler.actions.reserve import reserve
+from schedmate.scheduler.applying import Book, apply
+from schedmate.scheduler.changes import change_hints, change_tenants
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster import Cluster
 from schedmate.scheduler.cluster_types import ClusterSpec, Health
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.elastic import slowest
+from schedmate.scheduler.events import Effect, Event
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.pending import Lane, PendingQueue
 from schedmate.scheduler.placement import why_not
@@ -31,7 +34,7 @@ from schedmate.scheduler.reasons import why_waiting
 from schedmate.scheduler.state import JobTable, State
 from schedmate.scheduler.tenants import Tenant, TenantUse
 from schedmate.scheduler.transaction import Transaction, asked_milli
-from schedmate.scheduler.types import Decision, Job, Placement, Reservation
+from schedmate.scheduler.types import Decision, Hints, Job, Placement, Reservation
 
 
 class Unschedulable(ValueError):  # noqa: N818
@@ -71,6 +74,7 @@ class Scheduler:
         self._queue_lanes: dict[tuple[object, ...], tuple[QueueLane, Demand]] = {}
         self._sequence = 0
         self._last_s = self._idle_until_s = -math.inf
+        self._book: Book | None = None
 
     def submit(self, job: Job) -> int:
         """Queue a job and return its slot. Raises `Unschedulable` when even an empty cluster could not hold it."""
@@ -131,6 +135,22 @@ class Scheduler:
         """Take a running job off its GPUs and let it wait again at the head of its class, with the work that it has
         saved; it was told to leave its grace ago."""
         self._lose([slot], now, told=True)
+
+    def apply(self, event: Event) -> Effect:
+        """Let an event of `events` happen; what it led to. ``ValueError`` for one that can not be (a job that is not
+        there, a node that there is not, `Unschedulable`): then nothing has changed."""
+        if self._book is None:
+            self._book = Book(self)
+        return apply(self, self._book, event)
+
+    def update_hints(self, slot: int, hints: Hints | None, now: float) -> None:
+        """What is predicted of the waiting or running job in ``slot`` has changed."""
+        change_hints(self.state, slot, hints, now)
+
+    def set_tenants(self, tenants: Sequence[Tenant], now: float) -> None:
+        """Another tenant tree, see `changes.change_tenants`."""
+        change_tenants(self.state, tenants, now)
+        self._queue_lanes.clear()
 
     def set_node_health(self, pool: str, node: int, health: Health, now: float) -> list[int]:
         """A node is cordoned, drained, lost or comes back; returns the slots of the jobs that it has lost, which wait

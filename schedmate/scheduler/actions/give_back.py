@@ -27,7 +27,8 @@ def give_back(state: State, tx: Transaction, now: float) -> None:
     layer, table = state.layer, state.table
     if layer is None or not table.phases or not state.blocked or state.policy.starts_by_plan:
         return
-    loans = {slot: on_loan for slot in table.phases if (on_loan := _loan(state, slot))}
+    leaving = layer.leaving.ends_s
+    loans = {slot: on_loan for slot in table.phases if slot not in leaving and (on_loan := _loan(state, slot))}
     for slot in state.blocked if loans else ():
         known = _known(state, layer, slot)
         if layer.asked_back.get(slot) == known:

@@ -25,7 +25,7 @@ def grow(state: State, tx: Transaction, now: float) -> None:
     if layer is None or not table.phases or state.policy.resize_every_s == math.inf:
         return
     layer.grow_s = math.inf
-    small = [slot for slot in table.phases if _may_grow(state, slot)]
+    small = [slot for slot in table.phases if slot not in layer.leaving.ends_s and _may_grow(state, slot)]
     pools = {pool for pool in {table.pools[slot] for slot in small} if _nobody_waits_for(state, layer, pool)}
     trial = Trial(state, tx, now)
     for _, slot in sorted((_order(state, trial, slot), slot) for slot in small if table.pools[slot] in pools):
