@@ -51,7 +51,7 @@ def _wait_as_expected(state: State, slot: int) -> None:
     if layer is not None and lane is not None:
         layer.gained |= lane.pool_bits
         plans = [plan for pool in lane.pools for plan in state.reservations.get(pool, ())]
-        layer.void |= {(plan.slot, plan.guaranteed) for plan in plans if plan.slot == slot}
+        layer.void |= {(plan.slot, False) for plan in plans if plan.slot == slot and not plan.guaranteed}
 
 
 def change_tenants(state: State, tenants: Sequence[Tenant], now: float) -> None:
@@ -84,9 +84,10 @@ def change_tenants(state: State, tenants: Sequence[Tenant], now: float) -> None:
             fair.charge(tenant, pool, milli_of(table.demands[slot], shares), now)
         elif entry is not None and slot not in queue.reserved:
             queue.add(lane, entry, table.demands[slot], table.assumed[slot])
+            lane.latest = max(lane.latest, table.since[slot])
     layer.tree, layer.queue = tree, queue
     layer.use, layer.fair = (use, fair) if tenants else (None, None)
-    layer.barred, layer.standings_s, layer.looked_at = frozenset(), {}, {}
+    layer.barred, layer.standings_s, layer.looked_at = {}, {}, {}
     state.reservations = {
         p: tuple(replace(each, use=None) for each in plans) for p, plans in state.reservations.items()
     }

@@ -42,8 +42,9 @@ def to_json(value: Any) -> Any:
         return sorted(to_json(each) for each in value)
     if isinstance(value, Mapping):
         return {str(key): to_json(each) for key, each in value.items()}
-    if callable(value) and FUNCTIONS.get(getattr(value, "__name__", "")) is value:
-        return value.__name__
+    name = getattr(value, "__name__", "")
+    if name in FUNCTIONS and FUNCTIONS[name] is value:
+        return name
     raise TypeError(f"{value!r} can not be written as data")
 
 
@@ -132,9 +133,8 @@ def _tuple(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
         return tuple(from_json(kinds[0], each, f"{where}, {i}") for i, each in enumerate(given))
     if len(given) != len(kinds):
         raise ValueError(f"{where}: {len(given)} values instead of {len(kinds)}")
-    return tuple(
-        from_json(kind, each, f"{where}, {i}") for i, (kind, each) in enumerate(zip(kinds, given, strict=True))
-    )
+    pairs = enumerate(zip(kinds, given, strict=True))
+    return tuple(from_json(kind, each, f"{where}, {i}") for i, (kind, each) in pairs)
 
 
 def _number(value: Any, where: str) -> float:

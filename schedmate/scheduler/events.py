@@ -1,5 +1,5 @@
-"""Everything that changes the state of a scheduler, as data: what is submitted, ends, breaks, is changed by an operator,
-and when a cycle runs.
+"""Everything that changes the state of a scheduler, as data: what is submitted, ends, breaks, is changed by people, and
+when a cycle runs.
 
 The scheduler depends on nothing else, so the same events in the same order always lead to the same state and the same
 decisions: a live daemon and the replay of its journal are the same thing. Jobs are known by their names, which are

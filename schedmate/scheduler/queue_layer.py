@@ -39,7 +39,8 @@ class QueueLayer:
     ``void`` are single plans that do not hold. ``renewed_s``: when the plans of a slot were last made to follow what
     has happened. ``due_s``: when a blocked job becomes due for a reservation. ``looked_at``: what the verdict rests on
     that a slot with a plan can not start; ``asked_back`` the same of what is on loan. ``grow_s``: when a gang may grow
-    again. ``barred``: (tenant, pool) where a strict head is blocked in this cycle.
+    again. ``promised``: by slot, the number of cycles there had been when its guaranteed start was last told (see
+    `promises`). ``barred``: by tenant and pool, the rank of the strict head that is blocked there in this cycle.
     """
 
     tree: TenantTree
@@ -58,7 +59,7 @@ class QueueLayer:
     broken: int = 0
     evicted: tuple[int, ...] = ()
     resized: tuple[int, ...] = ()
-    barred: frozenset[tuple[int, int]] = frozenset()
+    barred: dict[tuple[int, int], float] = field(default_factory=dict)
     standings_s: dict[int, float] = field(default_factory=dict)
     renewed_s: dict[int, float] = field(default_factory=dict)
     void: frozenset[PlanKey] = frozenset()
@@ -66,6 +67,7 @@ class QueueLayer:
     asked_back: dict[int, tuple[object, ...]] = field(default_factory=dict)
     due_s: float = math.inf
     grow_s: float = math.inf
+    promised: dict[int, int] = field(default_factory=dict)
 
     @property
     def is_idle(self) -> bool:
@@ -85,6 +87,7 @@ class QueueLayer:
             self.barred,
             self.renewed_s,
             self.void,
+            self.promised,
         )
 
     def put_back(self, saved: tuple[object, ...]) -> None:
@@ -100,6 +103,7 @@ class QueueLayer:
             self.barred,
             self.renewed_s,
             self.void,
+            self.promised,
         ) = saved  # type: ignore[assignment]
         self.standings_s = {}
 

@@ -29,6 +29,7 @@ from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.pending import Lane, PendingQueue
 from schedmate.scheduler.placement import why_not
 from schedmate.scheduler.policies import Policy
+from schedmate.scheduler.promises import is_told
 from schedmate.scheduler.queue_layer import QueueLayer, assumed_again, class_of, queue_layer
 from schedmate.scheduler.reasons import why_waiting
 from schedmate.scheduler.state import JobTable, State
@@ -116,6 +117,7 @@ class Scheduler:
         table.pools[slot] = -1
         table.done_s[slot] = 0.0
         table.evictions[slot] = 0
+        table.since[slot] = state.cycles
         state.enqueue(slot, entry)
         state.fresh.append(slot)
         if policy.starvation_bound_s < math.inf:
@@ -155,7 +157,7 @@ class Scheduler:
     def set_node_health(self, pool: str, node: int, health: Health, now: float) -> list[int]:
         """A node is cordoned, drained, lost or comes back; returns the slots of the jobs that it has lost, which wait
         again at the head of their class. ``ValueError`` for nodes that there are not and pools known by counts only."""
-        number = self.state.cluster.by_name[pool]
+        number = self.state.cluster.number_of(pool, node)
         lost = self._lose(self._running_on(number, node, -1), now) if health is Health.DOWN else []
         self.state.cluster.set_health(number, node, health)
         self._changed(number)
@@ -163,7 +165,7 @@ class Scheduler:
 
     def set_device_health(self, pool: str, node: int, device: int, healthy: bool, now: float) -> list[int]:
         """A single GPU breaks or is repaired; otherwise as `set_node_health`."""
-        number = self.state.cluster.by_name[pool]
+        number = self.state.cluster.number_of(pool, node, device)
         lost = [] if healthy else self._lose(self._running_on(number, node, 1 << device), now)
         self.state.cluster.set_bad(number, node, device, not healthy)
         self._changed(number)
@@ -185,6 +187,7 @@ class Scheduler:
         transaction, table = self.transaction, self.state.table
         transaction.begin()
         for slot in slots:
+            table.since[slot] = self.state.cycles
             transaction.evict(slot, now, table.saved_s(slot, now, told))
         transaction.commit()
         return slots
@@ -236,6 +239,7 @@ class Scheduler:
         for action in self._actions:
             action(self.state, transaction, now)
         started = transaction.commit()
+        self.state.cycles += 1
         if layer is not None:
             self._idle_until_s = min(layer.due_s, self._layered_wake_s(layer))
         return started
@@ -274,7 +278,12 @@ class Scheduler:
         if shares is not None:
             pool = state.cluster.spec.pools[table.pools[slot]].name
             return Decision(job.job_id, "started", table.starts_s[slot], table.reasons[slot], Placement(pool, shares))
-        plans = tuple(plan for plans in state.reservations.values() for plan in plans if plan.slot == slot)
+        plans = tuple(
+            plan
+            for plans in state.reservations.values()
+            for plan in plans
+            if plan.slot == slot and (state.layer is None or not plan.guaranteed or is_told(state, plan))
+        )
         if plans:
             return self._reserved(job, plans, now)
         return Decision(job.job_id, "waiting", now, self._why_waiting(slot, job))

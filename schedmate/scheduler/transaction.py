@@ -157,12 +157,23 @@ class Transaction:
         state.layer.reserved = (*state.layer.reserved, slot)
         state.enqueue(slot, (old[0], old[1], slot))
 
+    def release(self, slot: int) -> None:
+        """The waiting job in ``slot`` has no reservation any more: it waits in its lane again."""
+        state, layer = self._state, self._state.layer
+        if layer is None:
+            raise ValueError("this policy has no queue layer")
+        old = state.table.entries[slot]
+        self._log.append(("release", slot, old, 0.0))
+        layer.queue.reserved.discard(slot)
+        layer.reserved = tuple(other for other in layer.reserved if other != slot)
+        state.enqueue(slot, (old[0], old[1], slot))
+
     def change_lane(self, slot: int, lane: QueueLane) -> None:
         """Move the waiting job in ``slot`` to another lane, at the same place."""
         state, table = self._state, self._state.table
         old = table.entries[slot]
-        self._log.append(("lane", slot, (table.queue_lanes[slot], old), 0.0))
-        table.queue_lanes[slot] = lane
+        self._log.append(("lane", slot, (table.queue_lanes[slot], old, table.since[slot]), 0.0))
+        table.queue_lanes[slot], table.since[slot] = lane, state.cycles
         state.enqueue(slot, (old[0], old[1], slot))
 
     def waited(self, wait: tuple[float, int, int]) -> None:
@@ -245,6 +256,8 @@ class Transaction:
         self._log.append(("let_go", slot, (), 0.0))
         layer.queue.reserved.discard(slot)
         layer.reserved = tuple(other for other in layer.reserved if other != slot)
+        if slot in layer.promised:
+            layer.promised = {other: at for other, at in layer.promised.items() if other != slot}
         state = self._state
         for pool, plans in state.reservations.items():
             if any(plan.slot == slot for plan in plans):

@@ -128,13 +128,18 @@ def _undo_hold(state: State, slot: int, entry: Entry, _: float) -> None:
     state.enqueue(slot, entry)
 
 
+def _undo_release(state: State, slot: int, entry: Entry, _: float) -> None:
+    the_layer(state).queue.reserved.add(slot)
+    state.enqueue(slot, entry)
+
+
 def _undo_let_go(state: State, slot: int, _: object, __: float) -> None:
     the_layer(state).queue.reserved.add(slot)
 
 
-def _undo_lane(state: State, slot: int, old: tuple[QueueLane, Entry], _: float) -> None:
-    state.table.queue_lanes[slot] = old[0]
-    state.enqueue(slot, old[1])
+def _undo_lane(state: State, slot: int, old: tuple[QueueLane, Entry, int], _: float) -> None:
+    state.table.queue_lanes[slot], entry, state.table.since[slot] = old
+    state.enqueue(slot, entry)
 
 
 def _undo_withdraw(state: State, slot: int, _: object, __: float) -> None:
@@ -175,6 +180,7 @@ UNDO: dict[str, Callable[[State, int, Any, float], None]] = {
     "leave": _undo_leave,
     "hold": _undo_hold,
     "let_go": _undo_let_go,
+    "release": _undo_release,
     "waited": _undo_waited,
     "lane": _undo_lane,
     "withdraw": _undo_withdraw,

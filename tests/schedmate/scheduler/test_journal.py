@@ -66,7 +66,7 @@ EVENTS: tuple[Event, ...] = (
     Submitted(
         1, Job("c", 8, 1, demand=Demand.of((Role("w", 4, gpus=2, min_replicas=1),), level="leaf", required=True))
     ),
-    Submitted(1, Job("d", 0, 1, demand=Demand.of((Role("w", profile="small"),), shareable=True))),
+    Submitted(1, Job("d", 0, 1, demand=Demand.of((Role("w", profile="small"),), level="leaf", required=True))),
     CycleRan(2.0),
     NodeChanged(3.0, "a100", 3, Health.DRAINING),
     DeviceChanged(3.5, "a100", 0, 5, healthy=False),
@@ -203,7 +203,7 @@ def test_what_the_scheduler_refuses_is_refused_again(tmp_path: Path) -> None:
         (CycleRan(1.0), "an event at 1.0 s after one at 8.0 s"),
         (NodeChanged(9.0, "a100", 77, Health.DOWN), "no node 77"),
         (NodeChanged(9.0, "h100", 0, Health.DOWN), "no pool h100"),
-        (TenantsChanged(9.0, (Tenant("web"),)), "tenant"),
+        (TenantsChanged(9.0, (Tenant("web", {"h100": Quota(1)}),)), "which no pool has"),
     ):
         with pytest.raises(ValueError, match=words):
             Journaled(Journal(path, HEADER)).apply(event)
@@ -243,7 +243,9 @@ def recorded(policy: str, seed: int, events: int) -> tuple[Header, list[Event], 
         elif kind == 10:
             pool = draw.one_of(spec.pools)
             event = NodeChanged(now, pool.name, draw.number(0, pool.nodes - 1), draw.one_of(Health))
-        elif kind == 11:
+        elif kind == 11 and tenants:
+            event = TenantsChanged(now, random_events.tenants(draw, spec) or tenants)
+        elif kind == 12:
             now += draw.number(0, 5)
         event = event or CycleRan(now)
         done.append(event)
