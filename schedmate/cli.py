@@ -14,6 +14,7 @@ from prompts.errors import UserError
 from schedmate.commands import (
     analyze,
     batch,
+    compare,
     config,
     demo,
     diagnose,
@@ -22,6 +23,7 @@ from schedmate.commands import (
     progress,
     serve,
     simulate,
+    sweep,
     version,
 )
 from schedmate.config import use_sources
@@ -64,7 +66,21 @@ def _root(
     use_sources(config_file, settings or [])
 
 
-for _module in (demo, simulate, analyze, predict, diagnose, progress, batch, serve, history, config, version):
+for _module in (
+    demo,
+    simulate,
+    compare,
+    sweep,
+    analyze,
+    predict,
+    diagnose,
+    progress,
+    batch,
+    serve,
+    history,
+    config,
+    version,
+):
     _module.register(app)
 
 
