@@ -113,14 +113,15 @@ def _filled(plot: Plot, run: Run, key: str) -> None:
 
 def _legend(sizes: Sequence[str], width: int, y: float) -> str:
     """Squares of the colours with the sizes they stand for."""
-    parts, x = [], 58.0
+    parts: list[str] = []
+    x = 58.0
     for number, (name, _, _) in enumerate(SIZE_BUCKETS):
         if name in sizes:
             parts.append(
                 f'<rect class="area q{number}" x="{x:.0f}" y="{y - 10:.0f}" width="12" height="12"/>'
-                f'<text x="{x + 17:.0f}" y="{y:.0f}">{name.replace(">", "&gt;")}{" GPUs" if not parts else ""}</text>'
+                f'<text x="{x + 17:.0f}" y="{y:.0f}">{name.replace(">", "&gt;")}{" GPU" if not parts else ""}</text>'
             )
-            x += 86 if len(parts) == 1 else min(72.0, (width - 150) / 6)
+            x += min(84.0, (width - 70) / len(sizes))
     return "".join(parts)
 
 

@@ -16,8 +16,8 @@ def jct_ratio(runs: Sequence[Run]) -> Figure:
     ratios = jct_ratios(runs)
     n = max(ratio.n for ratio in ratios)
     judged = (
-        f"Bars are 95 % confidence intervals of the mean over {n} replays in which every submit time was moved by up to "
-        f"{_within(runs):.0f} s, the same way for every policy"
+        f"Bars are 95 % confidence intervals of the mean over {n} replays in which every submit time was "
+        f"moved by up to {_within(runs):.0f} s, the same way for every policy"
         if n > 1
         else "The trace was replayed once, so nothing tells how much of a difference is chance"
     )

@@ -20,11 +20,11 @@ def metric_rows(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
 
     found = [("mean JCT, ratio", [_ratio(ratio) for ratio in jct_ratios(runs)])]
     for label, key in (("completion (JCT)", "jct_s"), ("waiting", "queueing_s")):
-        found += [row(f"{label}, {q}", lambda s, key=key, q=q: _time(s[key][q])) for q in _SPREAD]
+        found += [(f"{label}, {q}", [_time(s[key][q]) for s in every]) for q in _SPREAD]
     for bucket, wait in every[0]["jwtd_s"].items():
         if wait["jobs"]:
             label = f"waiting, mean of {bucket} GPU{'s' * (bucket != '1')}"
-            found.append(row(label, lambda s, bucket=bucket: _time(s["jwtd_s"][bucket]["mean"])))
+            found.append((label, [_time(s["jwtd_s"].get(bucket, {}).get("mean")) for s in every]))
     found.append(row("bounded slowdown, mean", lambda s: _number(s["bounded_slowdown"]["mean"])))
     found.append(row("GPUs allocated (SOR)", lambda s: share(s["sor"])))
     found.append(row("  until the last submission", lambda s: share(s["sor_while_arriving"])))

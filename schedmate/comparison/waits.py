@@ -24,8 +24,8 @@ def waiting(runs: Sequence[Run]) -> Figure:
     return figure(
         "How long jobs wait",
         f"Share of jobs that had started after a given wait. 99 in 100 jobs waited no longer than: {told}.",
-        "Share of jobs in per cent (vertical) that had started after waiting this long (horizontal, logarithmic); higher "
-        f"and further left is better. Waits under 10 s are drawn at 10 s. {data_of(runs)}",
+        "Share of jobs in per cent (vertical) that had started after waiting this long (horizontal, logarithmic); "
+        f"higher and further left is better. Waits under 10 s are drawn at 10 s. {data_of(runs)}",
         lambda width: _large(runs, width),
     )
 
