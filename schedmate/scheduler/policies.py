@@ -60,6 +60,9 @@ class Policy:
     ageing_s : waiting this long lifts a job by one priority class; infinite where classes never mix.
     starvation_bound_s : a job that waits longer goes before all others, whatever their class, and gets a reservation.
     confidence : a hint counts as reason to let a preemptible job pass if its ``high_s`` holds with this probability.
+    preempts : preemptible jobs are evicted for jobs of a higher class, and for what a tenant is guaranteed.
+    min_run_s : no job is evicted for another one before it has run so long, nor before its own ``min_run_s``.
+    most_preemptions : a job that was evicted so often for others is spared until it has run ``spared_s`` at a stretch.
     """
 
     name: str
@@ -76,6 +79,14 @@ class Policy:
     ageing_s: float = math.inf
     starvation_bound_s: float = math.inf
     confidence: float = 0.9
+    preempts: bool = False
+    min_run_s: float = 0.0
+    most_preemptions: int = 3
+    spared_s: float = 4 * 3600.0
+
+    def __post_init__(self) -> None:
+        if self.preempts and (self.reservations is None or self.starts_by_plan):
+            raise ValueError(f"policy {self.name} can not evict for others: nothing starts before what is planned")
 
     @property
     def starts_by_plan(self) -> bool:

@@ -410,7 +410,12 @@ def _at(amounts: NDArray[np.int64] | None, node: int) -> int:
 
 
 def _less(held: NodeSpare, share: DeviceShare) -> tuple[int, int, int]:
-    return held.cpus_milli - share.cpus_milli, held.memory_mib - share.memory_mib, held.disk_mib - share.disk_mib
+    """What is left of the amounts; nothing where others are still there in place of the job."""
+    return (
+        max(0, held.cpus_milli - share.cpus_milli),
+        max(0, held.memory_mib - share.memory_mib),
+        max(0, held.disk_mib - share.disk_mib),
+    )
 
 
 def _copied(amounts: Ints | None) -> Ints | None:

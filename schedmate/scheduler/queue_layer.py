@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from schedmate.scheduler.classes import ClassQueue, Settled
 from schedmate.scheduler.cluster import Cluster, Index
 from schedmate.scheduler.cluster_types import Shares
+from schedmate.scheduler.evictable import Evictable
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.fair_share import FairShare
 from schedmate.scheduler.free_index import FreeIndex
@@ -39,6 +40,9 @@ class QueueLayer:
     ``void`` are single plans that do not hold. ``renewed_s``: when the plans of a slot were last made to follow what
     has happened. ``due_s``: when a blocked job becomes due for a reservation. ``looked_at``: what the verdict rests on
     that a slot with a plan can not start. ``barred``: (tenant, pool) where a strict head is blocked in this cycle.
+    ``evictable`` runs and could make room; ``no_victims``: what it rests on that nobody is evicted for a waiting job
+    (see `actions.preempt`); ``spared_s``: when that changes because something has run long enough; ``sought_s``: by
+    slot, when victims for it were last looked for where thousands run.
     """
 
     tree: TenantTree
@@ -48,6 +52,7 @@ class QueueLayer:
     ends: list[ExpectedEnds]
     limits: list[ExpectedEnds] | None
     verdicts: list[Verdicts]
+    evictable: Evictable
     leaving: ExpectedEnds = field(default_factory=ExpectedEnds)
     waits: list[tuple[float, int, int]] = field(default_factory=list)
     reserved: tuple[int, ...] = ()
@@ -62,6 +67,9 @@ class QueueLayer:
     void: frozenset[PlanKey] = frozenset()
     looked_at: dict[int, tuple[Settled, ...]] = field(default_factory=dict)
     due_s: float = math.inf
+    no_victims: dict[tuple[object, ...], tuple[tuple[object, ...], float]] = field(default_factory=dict)
+    spared_s: float = math.inf
+    sought_s: dict[int, float] = field(default_factory=dict)
 
     @property
     def is_idle(self) -> bool:
@@ -80,6 +88,8 @@ class QueueLayer:
             self.barred,
             self.renewed_s,
             self.void,
+            self.spared_s,
+            self.sought_s,
         )
 
     def put_back(self, saved: tuple[object, ...]) -> None:
@@ -94,6 +104,8 @@ class QueueLayer:
             self.barred,
             self.renewed_s,
             self.void,
+            self.spared_s,
+            self.sought_s,
         ) = saved  # type: ignore[assignment]
         self.standings_s = {}
 
@@ -130,6 +142,7 @@ def queue_layer(
             Verdicts(pool.gpus_per_node, min((shape.gpus for _, shape in pool.shapes), default=pool.gpus_per_node))
             for pool in spec.pools
         ],
+        Evictable(len(spec.pools)),
     )
 
 

@@ -14,6 +14,7 @@ from schedmate.scheduler.actions.backfill import backfill
 from schedmate.scheduler.actions.evict import evict
 from schedmate.scheduler.actions.fill import fill
 from schedmate.scheduler.actions.plan import plan
+from schedmate.scheduler.actions.preempt import preempt
 from schedmate.scheduler.actions.reserve import reserve
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster import Cluster
@@ -61,7 +62,8 @@ class Scheduler:
         )
         self.transaction = Transaction(self.state)
         if layered:
-            self._actions: tuple[Action, ...] = (age, evict, plan, admit, plan, fill, settle)
+            takes: tuple[Action, ...] = (preempt,) if policy.preempts else ()
+            self._actions: tuple[Action, ...] = (age, evict, plan, admit, *takes, plan, fill, settle)
         else:
             self._actions = (allocate, reserve, backfill) if plans else (allocate,)
         self._lanes: dict[tuple[int, str | None], tuple[Lane, Demand]] = {}
@@ -106,7 +108,7 @@ class Scheduler:
         table.assumed[slot] = policy.assume(job)
         table.pools[slot] = -1
         table.done_s[slot] = 0.0
-        table.evictions[slot] = 0
+        table.evictions[slot] = table.preemptions[slot] = 0
         state.enqueue(slot, entry)
         state.fresh.append(slot)
         if policy.starvation_bound_s < math.inf:
@@ -228,6 +230,7 @@ class Scheduler:
         times = [next((e for e, _ in layer.ends[pool].order if e > last_s), math.inf) for pool in planned]
         times += [each.start_s for plans in planned.values() for each in plans if each.guaranteed == guaranteed]
         times += [by_s for by_s, _ in layer.leaving.order[:1]]
+        times.append(layer.spared_s)
         while layer.waits and table.live[layer.waits[0][2]] is None:
             heappop(layer.waits)
         times += [at_s for at_s, _, _ in layer.waits[:1]]

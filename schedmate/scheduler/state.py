@@ -26,13 +26,13 @@ _NOTHING_ASKED = Demand.plain(1)
 class JobTable:
     """Jobs by slot. A slot waits while ``live`` holds its queue entry and runs while ``shares`` is not None.
 
-    ``done_s`` is the work saved in earlier runs and ``evictions`` their number. The full queue layer has
-    ``queue_lanes`` in place of ``lanes``.
+    ``done_s`` is the work saved in earlier runs and ``evictions`` their number, ``preemptions`` how many of these made
+    room for another job. The full queue layer has ``queue_lanes`` in place of ``lanes``.
     """
 
     __slots__ = (
         "assumed", "demands", "done_s", "entries", "evictions", "free", "gpus", "jobs", "lanes", "live", "pools",
-        "queue_lanes", "reasons", "shares", "starts_s",
+        "preemptions", "queue_lanes", "reasons", "shares", "starts_s",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -50,6 +50,7 @@ class JobTable:
         self.queue_lanes: list[QueueLane | None] = []
         self.done_s: list[float] = []
         self.evictions: list[int] = []
+        self.preemptions: list[int] = []
         self.free: list[int] = []
 
     def slot(self) -> int:
@@ -71,6 +72,7 @@ class JobTable:
         self.queue_lanes.append(None)
         self.done_s.append(0.0)
         self.evictions.append(0)
+        self.preemptions.append(0)
         return slot
 
     def work_s(self, slot: int, now: float) -> float:

@@ -7,7 +7,7 @@ one transaction object per scheduler; opening it costs nothing that grows with t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappush
 from typing import Any
 
@@ -20,6 +20,7 @@ from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.policies import Assumed
 from schedmate.scheduler.queue_layer import QueueLayer, assumed_again
 from schedmate.scheduler.state import State
+from schedmate.scheduler.types import Reservation, Victim
 
 
 class Transaction:
@@ -93,19 +94,20 @@ class Transaction:
         if state.layer is not None:
             state.layer.freed(cluster.pools[table.pools[slot]], table.pools[slot], shares)
 
-    def evict(self, slot: int, now: float, saved_s: float) -> None:
+    def evict(self, slot: int, now: float, saved_s: float, for_another: bool = False) -> None:
         """Take the running job in ``slot`` off its GPUs and let it wait again, at the head of its class, with
-        ``saved_s`` of the work of this run saved."""
+        ``saved_s`` of the work of this run saved. ``for_another``: so that another job can start."""
         state, table, layer = self._state, self._state.table, self._state.layer
         job = table.jobs[slot]
         if job is None:
             raise ValueError(f"slot {slot} holds no job")
         self.stop(slot, now)
         self._log[-1] = ("unplace", *self._log[-1][1:])
-        old = (table.pools[slot], table.done_s[slot], table.assumed[slot], table.entries[slot])
+        old = (table.pools[slot], table.done_s[slot], table.assumed[slot], table.entries[slot], table.preemptions[slot])
         self._log.append(("evict", slot, old, 0.0))
         table.done_s[slot] += saved_s
         table.evictions[slot] += 1
+        table.preemptions[slot] += for_another
         table.assumed[slot] = assumed_again(state.policy.assume(job), table.done_s[slot], job.restart_s)
         table.pools[slot] = -1
         entry = table.entries[slot]
@@ -159,16 +161,40 @@ class Transaction:
 
     def must_leave(self, slot: int, by_s: float) -> None:
         """The running job in ``slot`` is to be evicted at ``by_s`` if it still runs then; infinite to let it run on."""
-        layer = self._state.layer
-        if layer is None:
-            raise ValueError("this policy has no queue layer")
-        leaving = layer.leaving
+        layer, table = _layer(self._state), self._state.table
+        self.leave_by(slot, by_s)
+        if layer.limits is not None:
+            self._move_in("limits", slot, min(by_s, table.starts_s[slot] + table.assumed[slot].limit_s))
+
+    def leave_by(self, slot: int, by_s: float) -> None:
+        """The same, but guaranteed plans do not count on it."""
+        leaving = _layer(self._state).leaving
         self._log.append(("leave", slot, (), leaving.remove(slot) if slot in leaving.ends_s else math.inf))
         if by_s < math.inf:
             leaving.add(slot, by_s)
-        table = self._state.table
-        if layer.limits is not None:
-            self._move_in("limits", slot, min(by_s, table.starts_s[slot] + table.assumed[slot].limit_s))
+
+    def claim(self, slot: int, plans: Sequence[Reservation], lane: QueueLane) -> None:
+        """The waiting job in ``slot`` gets ``plans``, which all have the same victims, in place of any that it has, and
+        goes before all others; its victims have to leave by then."""
+        state, layer = self._state, _layer(self._state)
+        if slot in layer.queue.reserved:
+            self._drop_plans(layer, slot)
+        else:
+            self.hold(slot)
+        self.change_lane(slot, lane)
+        pool = plans[0].pool
+        state.reservations = {**state.reservations, pool: (*state.reservations.get(pool, ()), *plans)}
+        for victim in plans[0].victims:
+            self.leave_by(victim.slot, min(victim.left_s, plans[0].start_s))
+
+    def give_up(self, slot: int, lane: QueueLane) -> None:
+        """The waiting job in ``slot`` loses its reservation, and waits in ``lane`` again."""
+        state, table = self._state, self._state.table
+        self.change_lane(slot, lane)
+        self._let_go(_layer(state), slot)
+        old = table.entries[slot]
+        self._log.append(("give_up", slot, old, 0.0))
+        state.enqueue(slot, (old[0], old[1], slot))
 
     def _move_in(self, kind: str, slot: int, end_s: float) -> None:
         ends = _kind(self._state, kind, self._state.table.pools[slot])
@@ -183,6 +209,7 @@ class Transaction:
         if layer.limits is not None:
             layer.limits[pool].add(slot, now + assumed.limit_s)
         self._charge(layer, slot, 1, now)
+        _enters(self._state, layer, slot)
         if layer.queue.reserved:
             self._let_go(layer, slot)
 
@@ -190,6 +217,7 @@ class Transaction:
         """What the queue layer notes before a running job is taken away."""
         table = self._state.table
         pool = table.pools[slot]
+        _leaves(self._state, layer, slot)
         end_s = layer.ends[pool].remove(slot)
         limit_s = layer.limits[pool].remove(slot) if layer.limits is not None else math.inf
         by_s = layer.leaving.remove(slot) if slot in layer.leaving.ends_s else math.inf
@@ -224,10 +252,17 @@ class Transaction:
         self._log.append(("let_go", slot, (), 0.0))
         layer.queue.reserved.discard(slot)
         layer.reserved = tuple(other for other in layer.reserved if other != slot)
+        self._drop_plans(layer, slot)
+
+    def _drop_plans(self, layer: QueueLayer, slot: int) -> None:
+        """Victims that have not left yet need not any more."""
         state = self._state
         for pool, plans in state.reservations.items():
             if any(plan.slot == slot for plan in plans):
                 own = [plan for plan in plans if plan.slot == slot]
+                for victim in own[0].victims:
+                    if is_there(state, victim) and victim.slot in layer.leaving.ends_s:
+                        self.leave_by(victim.slot, victim.left_s)
                 kept = tuple(plan for plan in plans if plan.slot != slot)
                 rest = {p: others for p, others in state.reservations.items() if p != pool}
                 state.reservations = {**rest, pool: kept} if kept else rest
@@ -288,6 +323,7 @@ def _undo_start(state: State, slot: int, shares: Shares, end_s: float) -> None:
     state.cluster.allocated_gpus -= table.gpus[slot]
     if state.layer is not None:
         pool = table.pools[slot]
+        _leaves(state, state.layer, slot)
         state.layer.ends[pool].remove(slot)
         if state.layer.limits is not None:
             state.layer.limits[pool].remove(slot)
@@ -319,9 +355,9 @@ def _undo_promote(state: State, slot: int, entry: Entry, _: float) -> None:
     state.enqueue(slot, entry)
 
 
-def _undo_evict(state: State, slot: int, old: tuple[int, float, Assumed, Entry], _: float) -> None:
+def _undo_evict(state: State, slot: int, old: tuple[int, float, Assumed, Entry, int], _: float) -> None:
     table = state.table
-    table.pools[slot], table.done_s[slot], table.assumed[slot], table.entries[slot] = old
+    table.pools[slot], table.done_s[slot], table.assumed[slot], table.entries[slot], table.preemptions[slot] = old
     table.evictions[slot] -= 1
     table.live[slot] = None
 
@@ -334,6 +370,7 @@ def _undo_left(state: State, slot: int, old: tuple[int, float, float], by_s: flo
     layer = _layer(state)
     pool, end_s, limit_s = old
     state.table.pools[slot] = pool
+    _enters(state, layer, slot)
     layer.ends[pool].add(slot, end_s)
     if layer.limits is not None:
         layer.limits[pool].add(slot, limit_s)
@@ -378,6 +415,11 @@ def _undo_hold(state: State, slot: int, entry: Entry, _: float) -> None:
     state.enqueue(slot, entry)
 
 
+def _undo_give_up(state: State, slot: int, entry: Entry, _: float) -> None:
+    # Before it was given up it was in no lane: only its entry is to be what it was.
+    state.table.entries[slot] = state.table.live[slot] = entry
+
+
 def _undo_let_go(state: State, slot: int, _: object, __: float) -> None:
     _layer(state).queue.reserved.add(slot)
 
@@ -389,6 +431,21 @@ def _undo_lane(state: State, slot: int, old: tuple[QueueLane, Entry], _: float) 
 
 def _undo_withdraw(state: State, slot: int, _: object, __: float) -> None:
     state.enqueue(slot, state.table.entries[slot])
+
+
+def _enters(state: State, layer: QueueLayer, slot: int) -> None:
+    """The job in ``slot`` runs: it may be one that can be evicted."""
+    table = state.table
+    job, lane = table.jobs[slot], table.queue_lanes[slot]
+    if job is not None and lane is not None:
+        layer.evictable.enter(table.pools[slot], slot, lane.tenant, job, table.shares[slot] or ())
+
+
+def _leaves(state: State, layer: QueueLayer, slot: int) -> None:
+    table = state.table
+    job, lane = table.jobs[slot], table.queue_lanes[slot]
+    if job is not None and lane is not None:
+        layer.evictable.leave(table.pools[slot], slot, lane.tenant, job)
 
 
 def _layer(state: State) -> QueueLayer:
@@ -404,6 +461,13 @@ def _kind(state: State, kind: str, pool: int) -> ExpectedEnds:
     if layer.limits is None:
         raise ValueError("this policy keeps no hard limits")
     return layer.limits[pool]
+
+
+def is_there(state: State, victim: Victim) -> bool:
+    """Whether a victim still runs."""
+    table = state.table
+    slot, sequence, evictions, _ = victim
+    return table.shares[slot] is not None and table.entries[slot][1] == sequence and table.evictions[slot] == evictions
 
 
 def asked_milli(demand: Demand, pool: PoolSpec) -> int:
@@ -436,6 +500,7 @@ _UNDO: dict[str, Callable[[State, int, Any, float], None]] = {
     "leave": _undo_leave,
     "hold": _undo_hold,
     "let_go": _undo_let_go,
+    "give_up": _undo_give_up,
     "waited": _undo_waited,
     "lane": _undo_lane,
     "withdraw": _undo_withdraw,

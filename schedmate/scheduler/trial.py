@@ -140,13 +140,14 @@ class Trial:
         for plan in plans:
             other = table.queue_lanes[plan.slot]
             if plan.slot != slot and other is not None and other.rank <= lane.rank:
-                if not (plan.guaranteed or plan.locked):
+                if not (plan.guaranteed or plan.locked or plan.victims):
                     if now + assumed.within_s > plan.start_s:
                         late |= bit
                 elif now + assumed.limit_s > plan.start_s:
                     hints = job.hints if job is not None and job.preemptible else None
                     if (
                         not plan.guaranteed
+                        or plan.victims
                         or job is None
                         or hints is None
                         or hints.confidence < state.policy.confidence

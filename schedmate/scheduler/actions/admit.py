@@ -86,6 +86,7 @@ def _planned(state: State, trial: Trial, slot: int, now: float) -> Found | None:
                 plan.slot == slot
                 and plan.start_s <= now
                 and plan.guaranteed == guaranteed
+                and (slot, guaranteed) not in trial.layer.void
                 and trial.has_quota(slot, plan.pool)
                 and _is_free(state, plan.pool, plan.shares)
             ):
@@ -129,7 +130,8 @@ class _Heads:
             return  # there is no counting to infinity
         for pool, plans in state.reservations.items():
             for slot in {plan.slot for plan in plans}:
-                self._count(slot, (pool,))
+                claimed = any(plan.victims for plan in plans if plan.slot == slot)
+                self._count(slot, () if claimed else (pool,))  # one that is sure to start soon keeps nobody waiting
 
     def start_all(self) -> None:
         """Until every head is blocked, and everyone who is to have a reservation has one."""

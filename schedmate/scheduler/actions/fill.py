@@ -194,8 +194,8 @@ class _Classes:
             PlanBound(
                 plan.start_s,
                 math.inf if (lane := lanes[plan.slot]) is None else lane.rank,
-                plan.guaranteed or plan.locked,
-                plan.guaranteed,
+                plan.guaranteed or plan.locked or bool(plan.victims),
+                plan.guaranteed and not plan.victims,
             )
             for plan in self._state.reservations.get(pool, ())
         ]

@@ -1,0 +1,303 @@
+"""Make room for jobs of a higher class, and for what tenants are guaranteed, by evicting others.
+
+A blocked job takes what it needs if a minimal set of victims lets it start, by the rules of `eviction_rules`: nobody is
+told to leave before a placement without them is found. Victims without grace are gone at once and the job starts; those
+with grace are told, and what they leave is the job's (see `claims`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+from schedmate.scheduler.actions.plan import FOLLOW_S, MANY_RUNNING
+from schedmate.scheduler.claims import claimed_spare, kinds, standing
+from schedmate.scheduler.classes import QueueLane
+from schedmate.scheduler.cluster_types import WHOLE_MILLI, Spare
+from schedmate.scheduler.eviction_rules import Candidate, Rules
+from schedmate.scheduler.eviction_search import find_victims
+from schedmate.scheduler.queue_layer import QueueLayer
+from schedmate.scheduler.state import State
+from schedmate.scheduler.tenants import Queueing, TenantUse
+from schedmate.scheduler.transaction import Transaction, asked_milli
+from schedmate.scheduler.trial import Found, Place, Trial
+from schedmate.scheduler.types import Reservation, Victim
+from schedmate.scheduler.what_if import Victims, WhatIf
+
+FOR_CLASS = "takes the place of {} of a lower class"
+FOR_QUOTA = "takes back what its tenant is guaranteed from {}"
+
+#: Jobs of one lane that are looked at in a cycle: one that can take nothing, for want of quota say, should not keep
+#: back all behind it.
+DEPTH = 4
+
+
+#: Refusals that are remembered.
+MOST_REFUSALS = 4096
+
+
+class _Taking(NamedTuple):
+    """What a job can take: on which pool, from whom, beside which plans (bits) it runs then, and when."""
+
+    pool: int
+    victims: Victims
+    late: int
+    start_s: float
+
+
+def preempt(state: State, tx: Transaction, now: float) -> None:
+    """Runs after `admit`, so that whoever fits has started."""
+    layer = state.layer
+    if layer is None:
+        return
+    layer.spared_s = math.inf
+    if not any(layer.evictable.gpus):
+        return
+    action = _Preempting(state, layer, tx, now)
+    while any([action.try_for(slot) for slot in action.in_order()]):
+        pass  # where one was helped the next of its queue may be as well
+
+
+class _Preempting:
+    """The blocked jobs one after the other; each sees what those before it have taken."""
+
+    def __init__(self, state: State, layer: QueueLayer, tx: Transaction, now: float) -> None:
+        self._state, self._layer, self._tx, self._now = state, layer, tx, now
+        self._standing = standing(state)
+        self._known_sums: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def in_order(self) -> list[int]:
+        """The slots to look at: those with a reservation and the first of every lane."""
+        trial, table = Trial(self._state, self._tx, self._now), self._state.table
+        found: list[tuple[Place, int]] = []
+        claimed = {p.slot for plans in self._state.reservations.values() for p in plans if p.victims}
+        for slot in self._layer.reserved:
+            lane = table.queue_lanes[slot]
+            if slot not in claimed and lane is not None and self._may_take(slot, lane):
+                found.append((trial.place_of(lane, table.entries[slot]), slot))
+        for lane in self._layer.queue.lanes:
+            for slot in self._first_of(lane):
+                if self._may_take(slot, lane):
+                    found.append((trial.place_of(lane, table.entries[slot]), slot))
+        return [slot for _, slot in sorted(found)]
+
+    def _first_of(self, lane: QueueLane) -> Iterator[int]:
+        """The first of a lane, of different demands; of a strict queue its blocked head alone."""
+        if self._layer.tree.queueing[lane.tenant] is Queueing.STRICT:
+            first = lane.order.first()
+            if first is not None and first[2] in self._state.blocked:
+                yield first[2]
+            return
+        seen = set()
+        for entry in islice(lane.order.walk(), DEPTH):
+            demand = self._state.table.demands[entry[2]]
+            if demand not in seen:
+                seen.add(demand)
+                yield entry[2]
+
+    def _may_take(self, slot: int, lane: QueueLane) -> bool:
+        """A look at counters: whether there could be anything for the job on any of its pools."""
+        state, layer, job = self._state, self._layer, self._state.table.jobs[slot]
+        demand, priority = state.table.demands[slot], job.priority if job is not None else 0
+        for pool in lane.pools:
+            if not layer.evictable.gpus[pool]:
+                continue
+            missing = demand.least_gpus - state.cluster.pools[pool].free_gpus
+            lower, most = self._sums(pool, priority)
+            if 0 < lower >= missing:
+                return True
+            if layer.fair is not None and most >= missing:
+                milli = asked_milli(demand, state.cluster.spec.pools[pool]) - lower * WHOLE_MILLI
+                milli += self._standing.milli.get((lane.tenant, pool), 0)
+                if layer.fair.held[lane.tenant][pool] + milli <= layer.tree.guaranteed[lane.tenant][pool]:
+                    return True
+        return False
+
+    def _sums(self, pool: int, priority: int) -> tuple[int, int]:
+        """GPUs of a pool that could be freed: of lower priorities, and of all."""
+        found = self._known_sums.get((pool, priority))
+        if found is None:
+            gpus = self._layer.evictable.gpus[pool]
+            found = sum(n for (_, each), n in gpus.items() if each < priority), sum(gpus.values())
+            self._known_sums[pool, priority] = found
+        return found
+
+    def try_for(self, slot: int) -> bool:
+        """Evict for the job in ``slot`` if that lets it start; whether it does."""
+        table = self._state.table
+        lane = table.queue_lanes[slot]
+        if lane is None or table.live[slot] is None or self._waits_for_its_turn(slot, lane):
+            return False
+        if Trial(self._state, self._tx, self._now).find(slot) is not None:
+            return False
+        best: _Taking | None = None
+        for pool in lane.pools:
+            taking = self._taking(slot, lane, pool)
+            if taking is not None and (best is None or taking.victims.price < best.victims.price):
+                best = taking
+        if best is None or self._starts_anyway(slot, best.start_s):
+            return False
+        if best.start_s > self._now:
+            self._claim(slot, lane, best)
+        else:
+            self._take(slot, best)
+        self._standing = standing(self._state)
+        self._known_sums.clear()
+        return True
+
+    def _waits_for_its_turn(self, slot: int, lane: QueueLane) -> bool:
+        """Where thousands run a search takes long and something changes all the time: not for each job each time."""
+        layer = self._layer
+        if all(len(layer.ends[pool].order) < MANY_RUNNING for pool in lane.pools):
+            return False
+        if self._now < layer.sought_s.get(slot, -math.inf) + FOLLOW_S:
+            return True
+        recent = {each: at_s for each, at_s in layer.sought_s.items() if self._now < at_s + FOLLOW_S}
+        layer.sought_s = {**recent, slot: self._now}
+        return False
+
+    def _taking(self, slot: int, lane: QueueLane, pool: int) -> _Taking | None:
+        """Victims on one pool; that there are none is remembered until something there has changed."""
+        layer, state, job = self._layer, self._state, self._state.table.jobs[slot]
+        if not layer.evictable.gpus[pool] or job is None:
+            return None
+        plans, demand = state.reservations.get(pool, ()), state.table.demands[slot]
+        key = (pool, demand, lane.tenant, lane.rank, job.priority)
+        basis = (layer.evictable.clock[pool], layer.verdicts[pool].clock, state.table.assumed[slot], plans)
+        refused = layer.no_victims.get(key)
+        if refused is not None and refused[0] == basis and self._now < refused[1]:
+            layer.spared_s = min(layer.spared_s, refused[1])
+            return None
+        rules = Rules(state, self._standing, slot, pool, self._now)
+        candidates, spared_s = rules.candidates()
+        older = [each for each in candidates if each.slot not in self._tx.started]
+        found = self._find(slot, lane, pool, rules, older) if older else None
+        if found is None and len(older) == len(candidates):
+            if len(layer.no_victims) > MOST_REFUSALS:
+                layer.no_victims.clear()
+            layer.no_victims[key] = basis, spared_s
+            layer.spared_s = min(layer.spared_s, spared_s)
+        return found
+
+    def _find(
+        self, slot: int, lane: QueueLane, pool: int, rules: Rules, candidates: Sequence[Candidate]
+    ) -> _Taking | None:
+        state, plans = self._state, self._state.reservations.get(pool, ())
+        late = self._late(slot, lane, plans, self._gone_s(candidates))
+        beside = tuple(plan.spare for i, plan in enumerate(plans) if late >> i & 1)
+        what_if = WhatIf(state.cluster.pools[pool], state.table.shares, beside, state.place, state.table.demands[slot])
+        victims = find_victims(what_if, rules, candidates)
+        if victims is None or not victims.chosen or not self._has_later_quota(lane, pool, late, victims, rules):
+            return None
+        return _Taking(pool, victims, late, self._gone_s(victims.chosen))
+
+    def _gone_s(self, victims: Sequence[Candidate]) -> float:
+        """When all of them have left, if they are told now."""
+        jobs = self._state.table.jobs
+        return self._now + max(job.grace_s for each in victims if (job := jobs[each.slot]) is not None)
+
+    def _late(self, slot: int, lane: QueueLane, plans: Sequence[Reservation], start_s: float) -> int:
+        """One bit for each plan of its class or a higher one that it might run beyond, if it starts by then."""
+        assumed, late = self._state.table.assumed[slot], 0
+        for i, plan in enumerate(plans):
+            other = self._state.table.queue_lanes[plan.slot]
+            if plan.slot != slot and other is not None and other.rank <= lane.rank:
+                hard = plan.guaranteed or plan.locked or plan.victims
+                if start_s + (assumed.limit_s if hard else assumed.within_s) > plan.start_s:
+                    late |= 1 << i
+        return late
+
+    def _has_later_quota(self, lane: QueueLane, pool: int, late: int, victims: Victims, rules: Rules) -> bool:
+        """Whether there is quota as well when the plans begin that it would run beyond."""
+        layer = self._layer
+        for i, plan in enumerate(self._state.reservations.get(pool, ())):
+            if not late >> i & 1 or plan.use is None:
+                continue
+            ends = layer.limits[pool] if plan.guaranteed and layer.limits is not None else layer.ends[pool]
+            use = plan.use.copy()
+            for each in victims.chosen:
+                if not plan.victims and ends.ends_s[each.slot] > plan.start_s:
+                    use.charge(each.tenant, pool, -each.milli)
+            if use.bound(lane.tenant, pool, rules.milli) >= 0:
+                return False
+        return True
+
+    def _starts_anyway(self, slot: int, by_s: float) -> bool:
+        """Whether its own plan lets it start no later."""
+        return any(
+            self._now < p.start_s <= by_s
+            for plans in self._state.reservations.values()
+            for p in plans
+            if p.slot == slot
+        )
+
+    def _take(self, slot: int, taking: _Taking) -> None:
+        """All victims leave now: the job starts."""
+        table = self._state.table
+        for each in taking.victims.chosen:
+            job = table.jobs[each.slot]
+            ran_s = table.work_s(each.slot, self._now)
+            saved_s = job.saved_s(ran_s, told=True) if job is not None else 0.0
+            self._tx.evict(each.slot, self._now, saved_s, for_another=True)
+        found = Found(taking.pool, taking.victims.shares, taking.late, math.inf)
+        reason = self._reason(slot, taking.victims.chosen)
+        Trial(self._state, self._tx, self._now).start(slot, found, reason)
+
+    def _claim(self, slot: int, lane: QueueLane, taking: _Taking) -> None:
+        """The victims are told to leave, and what they leave is the job's."""
+        state, table, layer, pool = self._state, self._state.table, self._layer, taking.pool
+        victims = tuple(
+            Victim(
+                each.slot,
+                table.entries[each.slot][1],
+                table.evictions[each.slot],
+                layer.leaving.ends_s.get(each.slot, math.inf),
+            )
+            for each in taking.victims.chosen
+        )
+        end_s = taking.start_s + max(table.assumed[slot])
+        plans = state.reservations.get(pool, ())
+        others = [plan for i, plan in enumerate(plans) if taking.late >> i & 1]
+        use = self._use_then(slot, lane, taking)
+        shares, start_s = taking.victims.shares, taking.start_s
+        claim = Reservation(slot, pool, start_s, shares, {}, False, end_s, use=use, victims=victims)
+        claim = replace(claim, spare=claimed_spare(state, claim, others))
+        self._tx.claim(slot, kinds(state, claim), layer.queue.lane(lane.tenant, -math.inf, 0.0, lane.pools))
+        self._make_way(claim, lane.rank, plans, taking.late)
+
+    def _use_then(self, slot: int, lane: QueueLane, taking: _Taking) -> TenantUse | None:
+        """What tenants use when the victims have left and the job has started, and all else is as it is."""
+        if self._layer.use is None:
+            return None
+        use = self._layer.use.copy()
+        for each in taking.victims.chosen:
+            use.charge(each.tenant, taking.pool, -each.milli)
+        rules = Rules(self._state, self._standing, slot, taking.pool, self._now)
+        use.charge(lane.tenant, taking.pool, rules.milli)
+        return use
+
+    def _make_way(self, claim: Reservation, rank: float, plans: Sequence[Reservation], late: int) -> None:
+        """Plans of lower classes that need what was claimed are void; the others have less beside them."""
+        state, pool, nodes = self._state, claim.pool, {share[0] for share in claim.shares}
+        index, less = state.cluster.pools[pool], dict[int, Spare]()
+        for i, plan in enumerate(plans):
+            other = state.table.queue_lanes[plan.slot]
+            if late >> i & 1 and not plan.victims:
+                less[id(plan)] = index.less(plan.spare, claim.shares)
+            elif other is not None and other.rank > rank and plan.end_s > claim.start_s:
+                self._layer.take_from(plan, nodes)
+        kept = [replace(plan, spare=less.get(id(plan), plan.spare)) for plan in state.reservations[pool]]
+        kept.sort(key=lambda each: (each.slot, each.guaranteed))
+        state.reservations = {**state.reservations, pool: tuple(kept)}
+        self._layer.gained |= 1 << pool
+
+    def _reason(self, slot: int, victims: Sequence[Candidate]) -> str:
+        table = self._state.table
+        names = [job.job_id for each in victims if (job := table.jobs[each.slot]) is not None]
+        who = ", ".join(names[:3]) + (f" and {len(names) - 3} others" if len(names) > 3 else "")
+        own = table.jobs[slot]
+        lower = own is not None and all(each.priority < own.priority for each in victims)
+        return (FOR_CLASS if lower else FOR_QUOTA).format(who)
