@@ -35,7 +35,7 @@ from schedmate.scheduler.policies import POLICIES, Policy
 from schedmate.scheduler.scheduler import Scheduler, Unschedulable
 from schedmate.scheduler.services import replicas
 from schedmate.scheduler.tenants import Queueing, Quota, Tenant
-from schedmate.scheduler.types import Decision, Hints, Job, Placement, Reservation
+from schedmate.scheduler.types import Decision, Hints, Job, Placement, Preemption, Reservation
 
 __all__ = [
     "POLICIES",
@@ -48,6 +48,7 @@ __all__ = [
     "Placement",
     "Policy",
     "PoolSpec",
+    "Preemption",
     "Queueing",
     "Quota",
     "Reservation",

@@ -7,13 +7,13 @@ moved; only broken hardware voids it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from schedmate.scheduler.cluster import Index
 from schedmate.scheduler.cluster_types import Spare
 from schedmate.scheduler.eviction_rules import Standing
-from schedmate.scheduler.queue_layer import class_of
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction, asked_milli, is_there, milli_of
 from schedmate.scheduler.types import Reservation, Victim
@@ -71,21 +71,15 @@ def claimed_spare(state: State, plan: Reservation, others: Sequence[Reservation]
     return spare
 
 
-def drop_broken(state: State, tx: Transaction, now: float) -> None:
+def drop_broken(state: State, tx: Transaction) -> None:
     """Claims on hardware that has broken are given up: their victims stay, and the jobs wait in their class again."""
-    layer, table = state.layer, state.table
+    layer = state.layer
     if layer is None or not layer.broken:
         return
     for plan in list(claims(state)):
         if not layer.broken >> plan.pool & 1 or can_start(state, plan):
             continue
-        lane, job = table.queue_lanes[plan.slot], table.jobs[plan.slot]
-        if lane is None or job is None:
-            continue
-        rank, shift_s = class_of(state.policy, job)
-        if job.submit_s + state.policy.starvation_bound_s > now:
-            lane = layer.queue.lane(lane.tenant, rank, shift_s, lane.pools)
-        tx.give_up(plan.slot, lane)
+        tx.give_up(plan.slot)
 
 
 def can_start(state: State, plan: Reservation) -> bool:
@@ -100,5 +94,9 @@ def can_start(state: State, plan: Reservation) -> bool:
 
 
 def kinds(state: State, plan: Reservation) -> tuple[Reservation, ...]:
-    """A claim as all kinds of plan that the policy has."""
-    return (plan, replace(plan, guaranteed=True)) if state.policy.guarantees else (plan,)
+    """A claim as all kinds of plan that the policy has, which differ in how long the job is thought to stay."""
+    assumed = state.table.assumed[plan.slot]
+    expected_s = assumed.within_s if assumed.within_s < math.inf else assumed.ends_s
+    expected = replace(plan, end_s=plan.start_s + expected_s)
+    sure = replace(plan, guaranteed=True, end_s=plan.start_s + assumed.limit_s)
+    return (expected, sure) if state.policy.guarantees else (expected,)

@@ -168,13 +168,16 @@ POLICIES: Mapping[str, Policy] = {
         ),
         Policy(
             "core",
-            "kant with tenants, priority classes, fair share, a starvation bound, and eviction of overstaying backfill",
+            "kant with tenants, priority classes, fair share, a starvation bound; evicts overstaying backfill, and for "
+            "higher classes and guaranteed quota",
             by_due_time,
             expected,
             reserve_from=by_due_time,
             guarantees=True,
             reservations=1,
             starvation_bound_s=3 * DAY_S,
+            preempts=True,
+            min_run_s=300.0,
         ),
         Policy(
             "conservative",

@@ -21,7 +21,7 @@ from schedmate.scheduler.leaning import ends_on
 from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.policies import Assumed, Policy
 from schedmate.scheduler.tenants import Tenant, TenantTree, TenantUse
-from schedmate.scheduler.types import Job, Reservation
+from schedmate.scheduler.types import Job, Preemption, Reservation
 from schedmate.scheduler.verdicts import Verdicts
 
 #: A plan: its slot, and whether it is the guaranteed one.
@@ -42,7 +42,7 @@ class QueueLayer:
     that a slot with a plan can not start. ``barred``: (tenant, pool) where a strict head is blocked in this cycle.
     ``evictable`` runs and could make room; ``no_victims``: what it rests on that nobody is evicted for a waiting job
     (see `actions.preempt`); ``spared_s``: when that changes because something has run long enough; ``sought_s``: by
-    slot, when victims for it were last looked for where thousands run.
+    slot, when victims for it were last looked for where thousands run. ``claimed``: slots for which others leave.
     """
 
     tree: TenantTree
@@ -61,6 +61,8 @@ class QueueLayer:
     moved: int = 0
     broken: int = 0
     evicted: tuple[int, ...] = ()
+    preemptions: tuple[Preemption, ...] = ()
+    claimed: frozenset[int] = frozenset()
     barred: frozenset[tuple[int, int]] = frozenset()
     standings_s: dict[int, float] = field(default_factory=dict)
     renewed_s: dict[int, float] = field(default_factory=dict)
@@ -90,6 +92,8 @@ class QueueLayer:
             self.void,
             self.spared_s,
             self.sought_s,
+            self.preemptions,
+            self.claimed,
         )
 
     def put_back(self, saved: tuple[object, ...]) -> None:
@@ -106,6 +110,8 @@ class QueueLayer:
             self.void,
             self.spared_s,
             self.sought_s,
+            self.preemptions,
+            self.claimed,
         ) = saved  # type: ignore[assignment]
         self.standings_s = {}
 

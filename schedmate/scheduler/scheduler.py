@@ -29,7 +29,7 @@ from schedmate.scheduler.reasons import why_waiting
 from schedmate.scheduler.state import JobTable, State
 from schedmate.scheduler.tenants import Tenant, TenantUse
 from schedmate.scheduler.transaction import Transaction, asked_milli
-from schedmate.scheduler.types import Decision, Job, Placement, Reservation
+from schedmate.scheduler.types import Decision, Job, Placement, Preemption, Reservation
 
 
 class Unschedulable(ValueError):  # noqa: N818
@@ -181,6 +181,12 @@ class Scheduler:
         """The slots evicted since the last cycle began, in order; they wait again."""
         return self.state.layer.evicted if self.state.layer is not None else ()
 
+    @property
+    def preemptions(self) -> tuple[Preemption, ...]:
+        """What was decided in the last cycle about jobs that make room for others. Those without grace are among the
+        evicted; the others are told in time and evicted when the other job starts, unless that gives up."""
+        return self.state.layer.preemptions if self.state.layer is not None else ()
+
     def told_to_leave(self, now: float) -> list[tuple[int, float]]:
         """Running jobs that are to save their state now, and when they will be evicted: its grace before that."""
         layer, jobs = self.state.layer, self.state.table.jobs
@@ -201,7 +207,7 @@ class Scheduler:
         """Decide what starts at ``now``; returns the slots started, in the order of the decisions."""
         layer = self.state.layer
         if layer is not None and now < self._idle_until_s and layer.is_idle and not self.state.fresh:
-            self._last_s, layer.evicted = now, ()
+            self._last_s, layer.evicted, layer.preemptions = now, (), ()
             return []
         self._last_s = now
         transaction = self.transaction

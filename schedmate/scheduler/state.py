@@ -6,6 +6,7 @@ are used again, so memory follows the jobs that are present and not those that e
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from schedmate.scheduler.classes import QueueLane
@@ -113,6 +114,13 @@ class State:
     stale: bool = False
     gained: bool = False
     layer: QueueLayer | None = None
+
+    def plan_rank(self, slot: int) -> float:
+        """Whom the plans of a waiting job bind: all of this rank and beyond. A claim binds everybody."""
+        if self.layer is not None and slot in self.layer.claimed:
+            return -math.inf
+        lane = self.table.queue_lanes[slot]
+        return math.inf if lane is None else lane.rank
 
     def enqueue(self, slot: int, entry: Entry) -> None:
         """Let the job in ``slot`` wait, at the place that ``entry`` gives it."""

@@ -17,10 +17,14 @@ from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.fair_share import Use
 from schedmate.scheduler.pending import Entry
-from schedmate.scheduler.policies import Assumed
 from schedmate.scheduler.queue_layer import QueueLayer, assumed_again
 from schedmate.scheduler.state import State
 from schedmate.scheduler.types import Reservation, Victim
+
+#: What an eviction changes of a job, and starting again in the same transaction.
+_CHANGED_BY_EVICTION = (
+    "pools", "done_s", "assumed", "entries", "evictions", "preemptions", "starts_s", "reasons", "gpus",
+)  # fmt: skip
 
 
 class Transaction:
@@ -103,7 +107,7 @@ class Transaction:
             raise ValueError(f"slot {slot} holds no job")
         self.stop(slot, now)
         self._log[-1] = ("unplace", *self._log[-1][1:])
-        old = (table.pools[slot], table.done_s[slot], table.assumed[slot], table.entries[slot], table.preemptions[slot])
+        old = tuple(getattr(table, name)[slot] for name in _CHANGED_BY_EVICTION)
         self._log.append(("evict", slot, old, 0.0))
         table.done_s[slot] += saved_s
         table.evictions[slot] += 1
@@ -173,24 +177,23 @@ class Transaction:
         if by_s < math.inf:
             leaving.add(slot, by_s)
 
-    def claim(self, slot: int, plans: Sequence[Reservation], lane: QueueLane) -> None:
-        """The waiting job in ``slot`` gets ``plans``, which all have the same victims, in place of any that it has, and
-        goes before all others; its victims have to leave by then."""
+    def claim(self, slot: int, plans: Sequence[Reservation]) -> None:
+        """The waiting job in ``slot`` gets ``plans``, which all have the same victims, in place of any that it has; its
+        victims have to leave by then."""
         state, layer = self._state, _layer(self._state)
         if slot in layer.queue.reserved:
             self._drop_plans(layer, slot)
         else:
             self.hold(slot)
-        self.change_lane(slot, lane)
+        layer.claimed |= {slot}
         pool = plans[0].pool
         state.reservations = {**state.reservations, pool: (*state.reservations.get(pool, ()), *plans)}
         for victim in plans[0].victims:
             self.leave_by(victim.slot, min(victim.left_s, plans[0].start_s))
 
-    def give_up(self, slot: int, lane: QueueLane) -> None:
-        """The waiting job in ``slot`` loses its reservation, and waits in ``lane`` again."""
+    def give_up(self, slot: int) -> None:
+        """The waiting job in ``slot`` loses its reservation, and waits in its lane again."""
         state, table = self._state, self._state.table
-        self.change_lane(slot, lane)
         self._let_go(_layer(state), slot)
         old = table.entries[slot]
         self._log.append(("give_up", slot, old, 0.0))
@@ -257,6 +260,7 @@ class Transaction:
     def _drop_plans(self, layer: QueueLayer, slot: int) -> None:
         """Victims that have not left yet need not any more."""
         state = self._state
+        layer.claimed -= {slot}
         for pool, plans in state.reservations.items():
             if any(plan.slot == slot for plan in plans):
                 own = [plan for plan in plans if plan.slot == slot]
@@ -355,10 +359,10 @@ def _undo_promote(state: State, slot: int, entry: Entry, _: float) -> None:
     state.enqueue(slot, entry)
 
 
-def _undo_evict(state: State, slot: int, old: tuple[int, float, Assumed, Entry, int], _: float) -> None:
+def _undo_evict(state: State, slot: int, old: tuple[Any, ...], _: float) -> None:
     table = state.table
-    table.pools[slot], table.done_s[slot], table.assumed[slot], table.entries[slot], table.preemptions[slot] = old
-    table.evictions[slot] -= 1
+    for name, value in zip(_CHANGED_BY_EVICTION, old, strict=True):
+        getattr(table, name)[slot] = value
     table.live[slot] = None
 
 

@@ -138,8 +138,7 @@ class Trial:
         assumed, job = table.assumed[slot], table.jobs[slot]
         late, leave_s, bit = 0, math.inf, 1
         for plan in plans:
-            other = table.queue_lanes[plan.slot]
-            if plan.slot != slot and other is not None and other.rank <= lane.rank:
+            if plan.slot != slot and state.plan_rank(plan.slot) <= lane.rank:
                 if not (plan.guaranteed or plan.locked or plan.victims):
                     if now + assumed.within_s > plan.start_s:
                         late |= bit
@@ -177,7 +176,7 @@ class Trial:
             nodes, assumed = {share[0] for share in shares}, table.assumed[slot]
             for plan in plans:
                 stays_s = assumed.limit_s if plan.guaranteed else assumed.within_s
-                if lane is not None and _rank(state, plan) > lane.rank and self._now + stays_s > plan.start_s:
+                if lane is not None and state.plan_rank(plan.slot) > lane.rank and self._now + stays_s > plan.start_s:
                     layer.take_from(plan, nodes)
         self._follow(pool, shares)
 
@@ -268,8 +267,3 @@ def _counts(plan: Reservation, own: Sequence[Reservation]) -> bool:
         each.guaranteed == plan.guaranteed and each.start_s <= plan.start_s < each.end_s and each.slot != plan.slot
         for each in own
     )
-
-
-def _rank(state: State, plan: Reservation) -> float:
-    lane = state.table.queue_lanes[plan.slot]
-    return math.inf if lane is None else lane.rank

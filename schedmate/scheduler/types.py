@@ -128,6 +128,14 @@ class Victim(NamedTuple):
     left_s: float
 
 
+class Preemption(NamedTuple):
+    """What was decided for the job in ``slot``: the jobs in ``victims`` leave, and it starts at ``start_s``."""
+
+    slot: int
+    victims: tuple[int, ...]
+    start_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """A start planned for the blocked job in ``slot``: when (the shadow time) and on which GPUs of pool ``pool``.

@@ -17,7 +17,9 @@ def evict(state: State, tx: Transaction, now: float) -> None:
         return
     if layer.evicted:
         layer.evicted = ()
-    drop_broken(state, tx, now)
+    if layer.preemptions:
+        layer.preemptions = ()
+    drop_broken(state, tx)
     order = layer.leaving.order
     due = order[: next((i for i, (by_s, _) in enumerate(order) if by_s > now), len(order))]
     if not due:

@@ -189,11 +189,10 @@ class _Classes:
 
     def _plan_bounds(self, pool: int) -> list[PlanBound]:
         """The plans of a pool, as `Trial.late` reads them."""
-        lanes = self._state.table.queue_lanes
         return [
             PlanBound(
                 plan.start_s,
-                math.inf if (lane := lanes[plan.slot]) is None else lane.rank,
+                self._state.plan_rank(plan.slot),
                 plan.guaranteed or plan.locked or bool(plan.victims),
                 plan.guaranteed and not plan.victims,
             )

@@ -138,7 +138,7 @@ def _gives_way(state: State, other: Reservation, new: Reservation) -> bool:
     """Whether a plan of a lower class would be there at the same time as a new one."""
     return (
         other.guaranteed == new.guaranteed
-        and _rank(state, other.slot) > _rank(state, new.slot)
+        and state.plan_rank(other.slot) > state.plan_rank(new.slot)
         and other.start_s < new.end_s
         and new.start_s < other.end_s
     )
@@ -193,11 +193,11 @@ def _plan_of(
 ) -> Reservation | None:  # fmt: skip
     """A plan of one kind for a job that has none yet."""
     guaranteed, ends = kind
-    own = _rank(state, slot)
+    own = state.plan_rank(slot)
     others = [
         each
         for each in state.reservations.get(pool, ())
-        if each.guaranteed == guaranteed and _rank(state, each.slot) <= own
+        if each.guaranteed == guaranteed and state.plan_rank(each.slot) <= own
     ]
     return _Search(state, layer, pool, ends, guaranteed, now).plan(slot, others, from_s, before_s)
 
@@ -272,7 +272,7 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[Pla
     layer.renewed_s = {each: now if each in follow else renewed_s.get(each, -math.inf) for each in layer.reserved}
     broken, plans = layer.broken >> pool & 1, state.reservations.get(pool, ())
     at = {slot: i for i, slot in enumerate(layer.reserved)}
-    slots = sorted({old.slot for old in plans}, key=lambda slot: (_rank(state, slot), at.get(slot, -1)))
+    slots = sorted({old.slot for old in plans}, key=lambda slot: (state.plan_rank(slot), at.get(slot, -1)))
     renewed: list[Plans] = []
     searches: list[_Search] = []
     for guaranteed, ends in _kinds(layer, pool):
@@ -293,8 +293,8 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[Pla
                 looked_at = slot in follow or (slot, guaranteed) in void or (before is None and slot in old)
                 if not looked_at or (before is not None and (before.locked or before.victims)):
                     continue
-                own = _rank(state, slot)
-                others = [each for key, each in kept.items() if key != slot and (before or _rank(state, key) <= own)]
+                own = state.plan_rank(slot)
+                others = [each for key, each in kept.items() if key != slot and (before or state.plan_rank(key) <= own)]
                 from_s = now
                 if guaranteed and slot in renewed[0]:
                     from_s = min(renewed[0][slot].start_s, old[slot].start_s if slot in old else math.inf)
@@ -341,7 +341,7 @@ def _locked(state: State, plans: list[Reservation]) -> list[Reservation]:
     sure = {each.slot for each in plans if each.guaranteed}
     found = []
     for each in plans:
-        locked = not each.guaranteed and each.slot not in sure and _rank(state, each.slot) == -math.inf
+        locked = not each.guaranteed and each.slot not in sure and state.plan_rank(each.slot) == -math.inf
         found.append(each if each.locked == locked else replace(each, locked=locked))
     return found
 
@@ -386,8 +386,3 @@ def _beside_each_other(
                 spared = search.uses.kept(spared, gone, new)
         found.append(spared)
     return found
-
-
-def _rank(state: State, slot: int) -> float:
-    lane = state.table.queue_lanes[slot]
-    return math.inf if lane is None else lane.rank

@@ -24,7 +24,7 @@ from schedmate.scheduler.state import State
 from schedmate.scheduler.tenants import Queueing, TenantUse
 from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.trial import Found, Place, Trial
-from schedmate.scheduler.types import Reservation, Victim
+from schedmate.scheduler.types import Preemption, Reservation, Victim
 from schedmate.scheduler.what_if import Victims, WhatIf
 
 FOR_CLASS = "takes the place of {} of a lower class"
@@ -57,8 +57,11 @@ def preempt(state: State, tx: Transaction, now: float) -> None:
     if not any(layer.evictable.gpus):
         return
     action = _Preempting(state, layer, tx, now)
-    while any([action.try_for(slot) for slot in action.in_order()]):
-        pass  # where one was helped the next of its queue may be as well
+    helped = True
+    while helped:  # where one was helped the next of its queue may be as well
+        helped = False
+        for slot in action.in_order():
+            helped |= action.try_for(slot)
 
 
 class _Preempting:
@@ -73,10 +76,9 @@ class _Preempting:
         """The slots to look at: those with a reservation and the first of every lane."""
         trial, table = Trial(self._state, self._tx, self._now), self._state.table
         found: list[tuple[Place, int]] = []
-        claimed = {p.slot for plans in self._state.reservations.values() for p in plans if p.victims}
         for slot in self._layer.reserved:
             lane = table.queue_lanes[slot]
-            if slot not in claimed and lane is not None and self._may_take(slot, lane):
+            if slot not in self._layer.claimed and lane is not None and self._may_take(slot, lane):
                 found.append((trial.place_of(lane, table.entries[slot]), slot))
         for lane in self._layer.queue.lanes:
             for slot in self._first_of(lane):
@@ -140,6 +142,8 @@ class _Preempting:
                 best = taking
         if best is None or self._starts_anyway(slot, best.start_s):
             return False
+        victims = tuple(each.slot for each in best.victims.chosen)
+        self._layer.preemptions = (*self._layer.preemptions, Preemption(slot, victims, best.start_s))
         if best.start_s > self._now:
             self._claim(slot, lane, best)
         else:
@@ -203,8 +207,7 @@ class _Preempting:
         """One bit for each plan of its class or a higher one that it might run beyond, if it starts by then."""
         assumed, late = self._state.table.assumed[slot], 0
         for i, plan in enumerate(plans):
-            other = self._state.table.queue_lanes[plan.slot]
-            if plan.slot != slot and other is not None and other.rank <= lane.rank:
+            if plan.slot != slot and self._state.plan_rank(plan.slot) <= lane.rank:
                 hard = plan.guaranteed or plan.locked or plan.victims
                 if start_s + (assumed.limit_s if hard else assumed.within_s) > plan.start_s:
                     late |= 1 << i
@@ -258,14 +261,13 @@ class _Preempting:
             )
             for each in taking.victims.chosen
         )
-        end_s = taking.start_s + max(table.assumed[slot])
         plans = state.reservations.get(pool, ())
         others = [plan for i, plan in enumerate(plans) if taking.late >> i & 1]
         use = self._use_then(slot, lane, taking)
         shares, start_s = taking.victims.shares, taking.start_s
-        claim = Reservation(slot, pool, start_s, shares, {}, False, end_s, use=use, victims=victims)
+        claim = Reservation(slot, pool, start_s, shares, {}, False, use=use, victims=victims)
         claim = replace(claim, spare=claimed_spare(state, claim, others))
-        self._tx.claim(slot, kinds(state, claim), layer.queue.lane(lane.tenant, -math.inf, 0.0, lane.pools))
+        self._tx.claim(slot, kinds(state, claim))
         self._make_way(claim, lane.rank, plans, taking.late)
 
     def _use_then(self, slot: int, lane: QueueLane, taking: _Taking) -> TenantUse | None:
@@ -284,10 +286,9 @@ class _Preempting:
         state, pool, nodes = self._state, claim.pool, {share[0] for share in claim.shares}
         index, less = state.cluster.pools[pool], dict[int, Spare]()
         for i, plan in enumerate(plans):
-            other = state.table.queue_lanes[plan.slot]
             if late >> i & 1 and not plan.victims:
                 less[id(plan)] = index.less(plan.spare, claim.shares)
-            elif other is not None and other.rank > rank and plan.end_s > claim.start_s:
+            elif state.plan_rank(plan.slot) > rank and plan.end_s > claim.start_s:
                 self._layer.take_from(plan, nodes)
         kept = [replace(plan, spare=less.get(id(plan), plan.spare)) for plan in state.reservations[pool]]
         kept.sort(key=lambda each: (each.slot, each.guaranteed))

@@ -35,8 +35,8 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a cycle left behind: decisions of the jobs present by name, who was started in it and who was evicted, and by
-    when those must leave that have been told."""
+    """What a cycle left behind: decisions of the jobs present by name, who was started in it and who was evicted, and
+    by when those must leave that have been told."""
 
     at_s: float
     decisions: dict[str, Decision]

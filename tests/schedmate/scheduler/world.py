@@ -11,6 +11,7 @@ from typing import Any
 
 from schedmate.scheduler import ClusterSpec, Job, Policy, Scheduler, Unschedulable
 from schedmate.simulator.audit import audit
+from schedmate.simulator.preemption_watch import PreemptionWatch
 from schedmate.simulator.scenario import setup
 from schedmate.simulator.scenario.types import Change
 
@@ -44,6 +45,7 @@ class World:
         self.tracks: dict[int, Track] = {}
         self.sick: dict[tuple[str, int], str] = {}
         self.bad: dict[tuple[str, int], set[int]] = {}
+        self.watch = PreemptionWatch()
         self.events = 0
         self.history: list[tuple[float, list[str], list[str]]] = []
 
@@ -71,6 +73,7 @@ class World:
         if waiting:
             track = waiting[which % len(waiting)]
             self.scheduler.withdraw(track.slot)
+            self.watch.gone(track.slot)
             del self.tracks[track.slot]
 
     def evict(self, which: int) -> None:
@@ -130,6 +133,7 @@ class World:
             self._back(slot)
         for track in self.tracks.values():
             track.promised_s = math.inf
+        self.watch.broken()
         self._check()
 
     def rehearse(self) -> None:
@@ -168,6 +172,7 @@ class World:
 
     def _end(self, track: Track) -> None:
         self.scheduler.end(track.slot, self.now)
+        self.watch.gone(track.slot)
         del self.tracks[track.slot]
 
     def _back(self, slot: int) -> None:
@@ -181,9 +186,15 @@ class World:
     def _cycle(self) -> tuple[list[int], list[int]]:
         starving = self._starving()
         twin = copy.deepcopy(self.scheduler) if self.twice else None
+        self.watch.before(self.scheduler, self.now)
         started, evicted = setup.cycle(self.scheduler, self.now)
         if twin is not None:
             assert setup.cycle(twin, self.now) == (started, evicted), "the same state decided differently"
+        wrong = self.watch.after(self.scheduler, self.now, started)
+        assert not wrong, "\n".join(["", *wrong])
+        for each in self.scheduler.preemptions:
+            taker = self.tracks[each.slot].job
+            self._forgive(lambda other, taker=taker: other.priority < taker.priority)  # type: ignore[misc]
         for slot in evicted:
             self._back(slot)
         for slot in started:
