@@ -39,7 +39,9 @@ class QueueLayer:
     ``moved`` an expected end moved, expected plans are void; ``broken`` a higher class took from plans of a lower.
     ``void`` are single plans that do not hold. ``renewed_s``: when the plans of a slot were last made to follow what
     has happened. ``due_s``: when a blocked job becomes due for a reservation. ``looked_at``: what the verdict rests on
-    that a slot with a plan can not start. ``barred``: (tenant, pool) where a strict head is blocked in this cycle.
+    that a slot with a plan can not start. ``promised``: by slot, the number of cycles there had been when its
+    guaranteed start was last told (see `promises`). ``barred``: by tenant and pool, the rank of
+    the strict head that is blocked there in this cycle.
     ``evictable`` runs and could make room; ``no_victims``: what it rests on that nobody is evicted for a waiting job
     (see `actions.preempt`); ``spared_s``: when that changes because something has run long enough; ``sought_s``: by
     slot, when victims for it were last looked for where thousands run. ``claimed``: slots for which others leave.
@@ -63,7 +65,7 @@ class QueueLayer:
     evicted: tuple[int, ...] = ()
     preemptions: tuple[Preemption, ...] = ()
     claimed: frozenset[int] = frozenset()
-    barred: frozenset[tuple[int, int]] = frozenset()
+    barred: dict[tuple[int, int], float] = field(default_factory=dict)
     standings_s: dict[int, float] = field(default_factory=dict)
     renewed_s: dict[int, float] = field(default_factory=dict)
     void: frozenset[PlanKey] = frozenset()
@@ -72,6 +74,7 @@ class QueueLayer:
     no_victims: dict[tuple[object, ...], tuple[tuple[object, ...], float]] = field(default_factory=dict)
     spared_s: float = math.inf
     sought_s: dict[int, float] = field(default_factory=dict)
+    promised: dict[int, int] = field(default_factory=dict)
 
     @property
     def is_idle(self) -> bool:
@@ -94,6 +97,7 @@ class QueueLayer:
             self.sought_s,
             self.preemptions,
             self.claimed,
+            self.promised,
         )
 
     def put_back(self, saved: tuple[object, ...]) -> None:
@@ -112,6 +116,7 @@ class QueueLayer:
             self.sought_s,
             self.preemptions,
             self.claimed,
+            self.promised,
         ) = saved  # type: ignore[assignment]
         self.standings_s = {}
 

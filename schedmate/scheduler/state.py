@@ -6,7 +6,6 @@ are used again, so memory follows the jobs that are present and not those that e
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 from schedmate.scheduler.classes import QueueLane
@@ -28,12 +27,13 @@ class JobTable:
     """Jobs by slot. A slot waits while ``live`` holds its queue entry and runs while ``shares`` is not None.
 
     ``done_s`` is the work saved in earlier runs and ``evictions`` their number, ``preemptions`` how many of these made
-    room for another job. The full queue layer has ``queue_lanes`` in place of ``lanes``.
+    room for another job; ``since`` is the number of cycles there had been when the job came into its class. The full
+    queue layer has ``queue_lanes`` in place of ``lanes``.
     """
 
     __slots__ = (
         "assumed", "demands", "done_s", "entries", "evictions", "free", "gpus", "jobs", "lanes", "live", "pools",
-        "preemptions", "queue_lanes", "reasons", "shares", "starts_s",
+        "preemptions", "queue_lanes", "reasons", "shares", "since", "starts_s",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -52,6 +52,7 @@ class JobTable:
         self.done_s: list[float] = []
         self.evictions: list[int] = []
         self.preemptions: list[int] = []
+        self.since: list[int] = []
         self.free: list[int] = []
 
     def slot(self) -> int:
@@ -74,6 +75,7 @@ class JobTable:
         self.done_s.append(0.0)
         self.evictions.append(0)
         self.preemptions.append(0)
+        self.since.append(0)
         return slot
 
     def work_s(self, slot: int, now: float) -> float:
@@ -97,7 +99,7 @@ class State:
     against what they assume. ``fresh`` are the slots submitted since the last cycle; ``gained`` says that something
     happened since then that may let an older waiting job start. The lists and dictionaries are replaced, never changed
     in place, so that a transaction can put them back. ``layer`` is there for policies with the full queue layer, which
-    keeps the queue and the ends in it.
+    keeps the queue and the ends in it. ``cycles`` is how many there have been.
     """
 
     policy: Policy
@@ -114,13 +116,7 @@ class State:
     stale: bool = False
     gained: bool = False
     layer: QueueLayer | None = None
-
-    def plan_rank(self, slot: int) -> float:
-        """Whom the plans of a waiting job bind: all of this rank and beyond. A claim binds everybody."""
-        if self.layer is not None and slot in self.layer.claimed:
-            return -math.inf
-        lane = self.table.queue_lanes[slot]
-        return math.inf if lane is None else lane.rank
+    cycles: int = 0
 
     def enqueue(self, slot: int, entry: Entry) -> None:
         """Let the job in ``slot`` wait, at the place that ``entry`` gives it."""
@@ -130,6 +126,7 @@ class State:
             queue_lane = table.queue_lanes[slot]
             if queue_lane is not None and slot not in self.layer.queue.reserved:
                 self.layer.queue.add(queue_lane, entry, table.demands[slot], table.assumed[slot])
+                queue_lane.latest = max(queue_lane.latest, table.since[slot])
             return
         lane = table.lanes[slot]
         if lane is None:

@@ -19,6 +19,7 @@ from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import WHOLE_MILLI, Spare
 from schedmate.scheduler.eviction_rules import Candidate, Rules
 from schedmate.scheduler.eviction_search import find_victims
+from schedmate.scheduler.promises import binds
 from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.state import State
 from schedmate.scheduler.tenants import Queueing, TenantUse
@@ -190,7 +191,7 @@ class _Preempting:
         self, slot: int, lane: QueueLane, pool: int, rules: Rules, candidates: Sequence[Candidate]
     ) -> _Taking | None:
         state, plans = self._state, self._state.reservations.get(pool, ())
-        late = self._late(slot, lane, plans, self._gone_s(candidates))
+        late = self._late(slot, plans, self._gone_s(candidates))
         beside = tuple(plan.spare for i, plan in enumerate(plans) if late >> i & 1)
         what_if = WhatIf(state.cluster.pools[pool], state.table.shares, beside, state.place, state.table.demands[slot])
         victims = find_victims(what_if, rules, candidates)
@@ -203,11 +204,11 @@ class _Preempting:
         jobs = self._state.table.jobs
         return self._now + max(job.grace_s for each in victims if (job := jobs[each.slot]) is not None)
 
-    def _late(self, slot: int, lane: QueueLane, plans: Sequence[Reservation], start_s: float) -> int:
-        """One bit for each plan of its class or a higher one that it might run beyond, if it starts by then."""
+    def _late(self, slot: int, plans: Sequence[Reservation], start_s: float) -> int:
+        """One bit for each plan that binds it and that it might run beyond, if it starts by then."""
         assumed, late = self._state.table.assumed[slot], 0
         for i, plan in enumerate(plans):
-            if plan.slot != slot and self._state.plan_rank(plan.slot) <= lane.rank:
+            if plan.slot != slot and binds(self._state, plan, slot):
                 hard = plan.guaranteed or plan.locked or plan.victims
                 if start_s + (assumed.limit_s if hard else assumed.within_s) > plan.start_s:
                     late |= 1 << i
@@ -268,7 +269,7 @@ class _Preempting:
         claim = Reservation(slot, pool, start_s, shares, {}, False, use=use, victims=victims)
         claim = replace(claim, spare=claimed_spare(state, claim, others))
         self._tx.claim(slot, kinds(state, claim))
-        self._make_way(claim, lane.rank, plans, taking.late)
+        self._make_way(claim, lane.tenant, plans, taking.late)
 
     def _use_then(self, slot: int, lane: QueueLane, taking: _Taking) -> TenantUse | None:
         """What tenants use when the victims have left and the job has started, and all else is as it is."""
@@ -281,19 +282,22 @@ class _Preempting:
         use.charge(lane.tenant, taking.pool, rules.milli)
         return use
 
-    def _make_way(self, claim: Reservation, rank: float, plans: Sequence[Reservation], late: int) -> None:
-        """Plans of lower classes that need what was claimed are void; the others have less beside them."""
-        state, pool, nodes = self._state, claim.pool, {share[0] for share in claim.shares}
-        index, less = state.cluster.pools[pool], dict[int, Spare]()
+    def _make_way(self, claim: Reservation, tenant: int, plans: Sequence[Reservation], late: int) -> None:
+        """Plans that bind the job have less to spare beside them; the others are void if they lack what it takes."""
+        state, layer, pool = self._state, self._layer, claim.pool
+        index, less, nodes = state.cluster.pools[pool], dict[int, Spare](), {share[0] for share in claim.shares}
+        milli = asked_milli(state.table.demands[claim.slot], state.cluster.spec.pools[pool])
         for i, plan in enumerate(plans):
-            if late >> i & 1 and not plan.victims:
-                less[id(plan)] = index.less(plan.spare, claim.shares)
-            elif state.plan_rank(plan.slot) > rank and plan.end_s > claim.start_s:
-                self._layer.take_from(plan, nodes)
+            if late >> i & 1:
+                less[id(plan)] = plan.spare if plan.victims else index.less(plan.spare, claim.shares)
+            elif plan.slot != claim.slot and plan.end_s > claim.start_s and not binds(state, plan, claim.slot):
+                layer.take_from(plan, nodes)
+                if plan.use is not None and plan.use.bound(tenant, pool, milli) >= 0:
+                    layer.void |= {(plan.slot, plan.guaranteed)}
         kept = [replace(plan, spare=less.get(id(plan), plan.spare)) for plan in state.reservations[pool]]
         kept.sort(key=lambda each: (each.slot, each.guaranteed))
         state.reservations = {**state.reservations, pool: tuple(kept)}
-        self._layer.gained |= 1 << pool
+        layer.gained |= 1 << pool
 
     def _reason(self, slot: int, victims: Sequence[Candidate]) -> str:
         table = self._state.table
