@@ -71,26 +71,38 @@ def claimed_spare(state: State, plan: Reservation, others: Sequence[Reservation]
     return spare
 
 
-def drop_broken(state: State, tx: Transaction) -> None:
-    """Claims on hardware that has broken are given up: their victims stay, and the jobs wait in their class again."""
+def drop_broken(state: State, tx: Transaction, now: float) -> None:
+    """Claims that do not hold any more are given up: their victims stay, and the jobs wait in their class again."""
     layer = state.layer
-    if layer is None or not layer.broken:
+    if layer is None or not layer.claimed:
         return
     for plan in list(claims(state)):
-        if not layer.broken >> plan.pool & 1 or can_start(state, plan):
-            continue
-        tx.give_up(plan.slot)
+        overdue = plan.start_s < now and not any(is_there(state, victim) for victim in plan.victims)
+        if overdue or (layer.broken >> plan.pool & 1 and not can_start(state, plan)):
+            tx.give_up(plan.slot)
 
 
 def can_start(state: State, plan: Reservation) -> bool:
-    """Whether what was claimed is there when the victims have left."""
-    index = without_victims(state, plan.pool, plan.victims)
+    """Whether what was claimed, hardware and quota, is there when the victims have left."""
+    index, table = without_victims(state, plan.pool, plan.victims), state.table
     try:
         index.take(plan.shares)
     except ValueError:
         return False
     broken = state.cluster.conditions[plan.pool]
-    return broken is None or not any(share[0] in broken.health for share in plan.shares)
+    if broken is not None and any(share[0] in broken.health for share in plan.shares):
+        return False
+    lane, use = table.queue_lanes[plan.slot], state.layer.use if state.layer is not None else None
+    if use is None or lane is None:
+        return True
+    use = use.copy()
+    for victim in plan.victims:
+        theirs = table.queue_lanes[victim.slot]
+        if is_there(state, victim) and theirs is not None:
+            milli = milli_of(table.demands[victim.slot], table.shares[victim.slot] or ())
+            use.charge(theirs.tenant, plan.pool, -milli)
+    asked = asked_milli(table.demands[plan.slot], state.cluster.spec.pools[plan.pool])
+    return use.bound(lane.tenant, plan.pool, asked) < 0
 
 
 def kinds(state: State, plan: Reservation) -> tuple[Reservation, ...]:

@@ -220,5 +220,9 @@ def lost_gpu_s(state: State, slot: int, now: float) -> float:
     job = table.jobs[slot]
     if job is None:
         return 0.0
-    ran_s = table.work_s(slot, now + job.grace_s)
+    gone_s, phase = now + job.grace_s, table.phases.get(slot)
+    if phase is not None:  # its work is counted in seconds at full size
+        lost_s = phase.work_by(gone_s) - phase.saved_by(job, gone_s, told=True)
+        return table.demands[slot].gpus * lost_s + table.gpus[slot] * job.restart_s
+    ran_s = table.work_s(slot, gone_s)
     return table.gpus[slot] * (ran_s - job.saved_s(ran_s, told=True) + job.restart_s)

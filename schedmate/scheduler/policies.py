@@ -59,6 +59,8 @@ class Policy:
     half_life_s : use counts half as much after this time.
     ageing_s : waiting this long lifts a job by one priority class; infinite where classes never mix.
     starvation_bound_s : a job that waits longer goes before all others, whatever their class, and gets a reservation.
+    resize_every_s : an elastic gang grows into idle capacity no sooner than this after it started or was resized;
+        infinite where gangs never grow.
     confidence : a hint counts as reason to let a preemptible job pass if its ``high_s`` holds with this probability.
     preempts : preemptible jobs are evicted for jobs of a higher class, and for what a tenant is guaranteed.
     min_run_s : no job is evicted for another one before it has run so long, nor before its own ``min_run_s``.
@@ -78,6 +80,7 @@ class Policy:
     half_life_s: float = DAY_S
     ageing_s: float = math.inf
     starvation_bound_s: float = math.inf
+    resize_every_s: float = math.inf
     confidence: float = 0.9
     preempts: bool = False
     min_run_s: float = 0.0
@@ -143,6 +146,11 @@ def expected(job: Job) -> Assumed:
     return Assumed(UNKNOWN_RUNTIME_S if job.limit_s is None else limit_s, limit_s, limit_s)
 
 
+#: By name, so that a policy can be written down.
+FUNCTIONS: Mapping[str, Order | Assumption] = {
+    each.__name__: each for each in (by_submission, by_estimate, at_once, by_due_time, stated, expected)
+}
+
 POLICIES: Mapping[str, Policy] = {
     policy.name: policy
     for policy in (
@@ -168,8 +176,8 @@ POLICIES: Mapping[str, Policy] = {
         ),
         Policy(
             "core",
-            "kant with tenants, priority classes, fair share, a starvation bound; evicts overstaying backfill, and for "
-            "higher classes and guaranteed quota",
+            "kant with tenants, priority classes, fair share, a starvation bound, and elastic gangs that grow; evicts "
+            "overstaying backfill, and for higher classes and guaranteed quota",
             by_due_time,
             expected,
             reserve_from=by_due_time,
@@ -178,6 +186,7 @@ POLICIES: Mapping[str, Policy] = {
             starvation_bound_s=3 * DAY_S,
             preempts=True,
             min_run_s=300.0,
+            resize_every_s=600.0,
         ),
         Policy(
             "conservative",

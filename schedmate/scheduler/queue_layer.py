@@ -39,9 +39,9 @@ class QueueLayer:
     ``moved`` an expected end moved, expected plans are void; ``broken`` a higher class took from plans of a lower.
     ``void`` are single plans that do not hold. ``renewed_s``: when the plans of a slot were last made to follow what
     has happened. ``due_s``: when a blocked job becomes due for a reservation. ``looked_at``: what the verdict rests on
-    that a slot with a plan can not start. ``promised``: by slot, the number of cycles there had been when its
-    guaranteed start was last told (see `promises`). ``barred``: by tenant and pool, the rank of
-    the strict head that is blocked there in this cycle.
+    that a slot with a plan can not start; ``asked_back`` the same of what is on loan. ``grow_s``: when a gang may grow
+    again. ``promised``: by slot, the number of cycles there had been when its guaranteed start was last told (see
+    `promises`). ``barred``: by tenant and pool, the rank of the strict head that is blocked there in this cycle.
     ``evictable`` runs and could make room; ``no_victims``: what it rests on that nobody is evicted for a waiting job
     (see `actions.preempt`); ``spared_s``: when that changes because something has run long enough; ``sought_s``: by
     slot, when victims for it were last looked for where thousands run. ``claimed``: slots for which others leave.
@@ -65,15 +65,18 @@ class QueueLayer:
     evicted: tuple[int, ...] = ()
     preemptions: tuple[Preemption, ...] = ()
     claimed: frozenset[int] = frozenset()
+    resized: tuple[int, ...] = ()
     barred: dict[tuple[int, int], float] = field(default_factory=dict)
     standings_s: dict[int, float] = field(default_factory=dict)
     renewed_s: dict[int, float] = field(default_factory=dict)
     void: frozenset[PlanKey] = frozenset()
     looked_at: dict[int, tuple[Settled, ...]] = field(default_factory=dict)
+    asked_back: dict[int, tuple[object, ...]] = field(default_factory=dict)
     due_s: float = math.inf
     no_victims: dict[tuple[object, ...], tuple[tuple[object, ...], float]] = field(default_factory=dict)
     spared_s: float = math.inf
     sought_s: dict[int, float] = field(default_factory=dict)
+    grow_s: float = math.inf
     promised: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -90,6 +93,7 @@ class QueueLayer:
             self.moved,
             self.broken,
             self.evicted,
+            self.resized,
             self.barred,
             self.renewed_s,
             self.void,
@@ -109,6 +113,7 @@ class QueueLayer:
             self.moved,
             self.broken,
             self.evicted,
+            self.resized,
             self.barred,
             self.renewed_s,
             self.void,
@@ -157,9 +162,11 @@ def queue_layer(
     )
 
 
-def assumed_again(full: Assumed, done_s: float, restart_s: float) -> Assumed:
-    """What is assumed of the next run of a job that has saved so much of its work."""
-    return Assumed(*(max(0.0, seconds - done_s) + restart_s for seconds in full))
+def assumed_again(full: Assumed, done_s: float, restart_s: float, speed: float = 1.0) -> Assumed:
+    """What is assumed of the next run of a job that has saved so much of its work, and runs at ``speed`` at least."""
+    limit_s = max(0.0, full.limit_s - done_s) + restart_s
+    ends_s, within_s = (max(0.0, seconds - done_s) / speed + restart_s for seconds in full[:2])
+    return Assumed(min(ends_s, limit_s), min(within_s, limit_s), limit_s)
 
 
 def class_of(policy: Policy, job: Job) -> tuple[float, float]:

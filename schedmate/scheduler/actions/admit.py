@@ -111,7 +111,7 @@ def _planned(state: State, trial: Trial, slot: int, now: float) -> Found | None:
                 and not _meets_claim(state, plan, now)
                 and _is_free(state, plan.pool, plan.shares)
             ):
-                return Found(plan.pool, plan.shares, 0, math.inf)
+                return Found(plan.pool, trial.within_quota(slot, plan.pool, plan.shares), 0, math.inf)
     return None
 
 

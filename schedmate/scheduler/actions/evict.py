@@ -15,11 +15,9 @@ def evict(state: State, tx: Transaction, now: float) -> None:
     layer, table = state.layer, state.table
     if layer is None:
         return
-    if layer.evicted:
-        layer.evicted = ()
-    if layer.preemptions:
-        layer.preemptions = ()
-    drop_broken(state, tx)
+    if layer.evicted or layer.resized or layer.preemptions:
+        layer.evicted = layer.resized = layer.preemptions = ()
+    drop_broken(state, tx, now)
     order = layer.leaving.order
     due = order[: next((i for i, (by_s, _) in enumerate(order) if by_s > now), len(order))]
     if not due:
@@ -28,9 +26,7 @@ def evict(state: State, tx: Transaction, now: float) -> None:
     for _, slot in due:
         needed_s, claim_s = _needed_s(state, slot), claimed_s.get(slot, math.inf)
         if min(needed_s, claim_s) <= now:
-            job = table.jobs[slot]
-            saved_s = job.saved_s(table.work_s(slot, now), told=True) if job is not None else 0.0
-            tx.evict(slot, now, saved_s, for_another=claim_s <= now)
+            tx.evict(slot, now, table.saved_s(slot, now, told=True), for_another=claim_s <= now)
             continue
         tx.must_leave(slot, needed_s)
         if claim_s < needed_s:

@@ -242,10 +242,7 @@ class _Preempting:
         """All victims leave now: the job starts."""
         table = self._state.table
         for each in taking.victims.chosen:
-            job = table.jobs[each.slot]
-            ran_s = table.work_s(each.slot, self._now)
-            saved_s = job.saved_s(ran_s, told=True) if job is not None else 0.0
-            self._tx.evict(each.slot, self._now, saved_s, for_another=True)
+            self._tx.evict(each.slot, self._now, table.saved_s(each.slot, self._now, told=True), for_another=True)
         found = Found(taking.pool, taking.victims.shares, taking.late, math.inf)
         reason = self._reason(slot, taking.victims.chosen)
         Trial(self._state, self._tx, self._now).start(slot, found, reason)

@@ -106,6 +106,7 @@ def policies() -> dict[str, Policy]:
         min_run_s=1.0,
         most_preemptions=2,
         spared_s=6.0,
+        resize_every_s=2.0,
     )
     return {
         **POLICIES,
