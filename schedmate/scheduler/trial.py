@@ -177,6 +177,7 @@ class Trial:
                     if (
                         not plan.guaranteed
                         or plan.victims
+                        or plan.start_s <= now
                         or job is None
                         or hints is None
                         or hints.confidence < state.policy.confidence

@@ -196,7 +196,7 @@ class _Classes:
                 plan.start_s,
                 plan_rank(state, plan),
                 plan.guaranteed or plan.locked or bool(plan.victims),
-                plan.guaranteed and not plan.victims,
+                plan.guaranteed and not plan.victims and plan.start_s > self._now,
                 bound_before(state, plan),
             )
             for plan in state.reservations.get(pool, ())
