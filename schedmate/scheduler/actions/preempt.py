@@ -17,18 +17,21 @@ from schedmate.scheduler.actions.plan import FOLLOW_S, MANY_RUNNING
 from schedmate.scheduler.claims import claimed_spare, kinds, standing
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import WHOLE_MILLI, Spare
-from schedmate.scheduler.eviction_rules import Candidate, Rules
+from schedmate.scheduler.elastic import minimum
+from schedmate.scheduler.eviction_rules import Candidate, Rules, Toll
 from schedmate.scheduler.eviction_search import find_victims
 from schedmate.scheduler.promises import binds
 from schedmate.scheduler.queue_layer import QueueLayer
+from schedmate.scheduler.shrinking import Shrinking, smaller, surplus
 from schedmate.scheduler.state import State
 from schedmate.scheduler.tenants import Queueing, TenantUse
-from schedmate.scheduler.transaction import Transaction, asked_milli
+from schedmate.scheduler.transaction import Transaction, asked_milli, milli_of
 from schedmate.scheduler.trial import Found, Place, Trial
 from schedmate.scheduler.types import Preemption, Reservation, Victim
 from schedmate.scheduler.what_if import Victims, WhatIf
 
 FOR_CLASS = "takes the place of {} of a lower class"
+SHRUNK = "fits after elastic gangs of lower classes or of borrowers have shrunk: {}"
 FOR_QUOTA = "takes back what its tenant is guaranteed from {}"
 
 #: Jobs of one lane that are looked at in a cycle: one that can take nothing, for want of quota say, should not keep
@@ -136,6 +139,8 @@ class _Preempting:
             return False
         if Trial(self._state, self._tx, self._now).find(slot) is not None:
             return False
+        if self._shrink(slot, lane):
+            return True
         best: _Taking | None = None
         for pool in lane.pools:
             taking = self._taking(slot, lane, pool)
@@ -152,6 +157,34 @@ class _Preempting:
         self._standing = standing(self._state)
         self._known_sums.clear()
         return True
+
+    def _shrink(self, slot: int, lane: QueueLane) -> bool:
+        """Start the job by making elastic gangs smaller that might be evicted for it: nobody is while that will do."""
+        state, layer, demands = self._state, self._layer, self._state.table.demands
+
+        def least(other: int) -> tuple[int, ...]:
+            return minimum(demands[other])
+
+        for pool in lane.pools if state.table.phases else ():
+            rules, toll, most = Rules(state, self._standing, slot, pool, self._now), Toll(), dict[int, int]()
+            takes = []
+            for each in rules.candidates()[0]:
+                replicas = surplus(state, each.slot, least) if each.slot in state.table.phases else 0
+                if not replicas or each.slot in layer.leaving.ends_s:
+                    continue
+                kept = milli_of(demands[each.slot], smaller(state, each.slot, replicas, least))
+                part = each._replace(milli=each.milli - kept)
+                if rules.may_add(toll, part):
+                    rules.add(toll, part)
+                    takes.append(part)
+                    most[each.slot] = replicas
+            freed = sum(toll.by_tenant.values()) // WHOLE_MILLI + state.cluster.pools[pool].free_gpus
+            if most and freed >= demands[slot].least_gpus and rules.has_reason(takes, toll):
+                names = self._names(takes)
+                if Shrinking(state, self._tx, slot, self._now, least).start(most, SHRUNK.format(names)):
+                    self._known_sums.clear()
+                    return True
+        return False
 
     def _waits_for_its_turn(self, slot: int, lane: QueueLane) -> bool:
         """Where thousands run a search takes long and something changes all the time: not for each job each time."""
@@ -297,9 +330,11 @@ class _Preempting:
         layer.gained |= 1 << pool
 
     def _reason(self, slot: int, victims: Sequence[Candidate]) -> str:
-        table = self._state.table
-        names = [job.job_id for each in victims if (job := table.jobs[each.slot]) is not None]
-        who = ", ".join(names[:3]) + (f" and {len(names) - 3} others" if len(names) > 3 else "")
-        own = table.jobs[slot]
+        own = self._state.table.jobs[slot]
         lower = own is not None and all(each.priority < own.priority for each in victims)
-        return (FOR_CLASS if lower else FOR_QUOTA).format(who)
+        return (FOR_CLASS if lower else FOR_QUOTA).format(self._names(victims))
+
+    def _names(self, victims: Sequence[Candidate]) -> str:
+        jobs = self._state.table.jobs
+        names = [job.job_id for each in victims if (job := jobs[each.slot]) is not None]
+        return ", ".join(names[:3]) + (f" and {len(names) - 3} others" if len(names) > 3 else "")
