@@ -97,7 +97,7 @@ class World:
             track = running[which % len(running)]
             self.scheduler.evict(track.slot, self.now)
             self._back(track.slot)
-            self._forgive(lambda other: other.priority < track.job.priority)
+            self._forgive(lambda other: other.priority < track.job.priority, track.starves)
 
     def end(self, which: int) -> None:
         """One of the running jobs ends before its time."""
@@ -160,10 +160,11 @@ class World:
         self._same(twin, "one cycle after a discarded one")
         assert self.scheduler.wake_s == twin.wake_s
 
-    def _forgive(self, may_wait: Callable[[Job], bool]) -> None:
-        """Promises that no longer hold: to jobs of a lower class than one that came, was evicted, or starves."""
+    def _forgive(self, may_wait: Callable[[Job], bool], starves: bool = False) -> None:
+        """Promises that no longer hold: to jobs of a lower class than one that came or was evicted. One that
+        ``starves`` is of a higher class than all that do not."""
         for track in self.tracks.values():
-            if may_wait(track.job):
+            if may_wait(track.job) or (starves and not track.starves):
                 track.promised_s = math.inf
 
     def _starving(self) -> list[Track]:
