@@ -214,7 +214,7 @@ class World:
             self._resize(self.tracks[slot])
         self._promises()
         self._check()
-        self._helped(self._starving())
+        self._helped([track for track in self._starving() if track.slot not in evicted])
         name = [self.tracks[slot].job.job_id for slot in (*started, *evicted)]
         self.history.append((self.now, name[: len(started)], name[len(started) :]))
         return started, evicted
