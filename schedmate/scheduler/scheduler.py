@@ -26,6 +26,7 @@ from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.elastic import slowest
 from schedmate.scheduler.events import Effect, Event
 from schedmate.scheduler.expected_ends import ExpectedEnds
+from schedmate.scheduler.explain import Explanation, explain
 from schedmate.scheduler.faults import mend, repair_or_release, struck
 from schedmate.scheduler.outlook import Outlook
 from schedmate.scheduler.pending import Lane, PendingQueue
@@ -74,9 +75,9 @@ class Scheduler:
         )
         self.transaction = Transaction(self.state)
         if layered:
-            self._actions: tuple[Action, ...] = (age, evict, mend, plan, admit, give_back, plan, fill, settle, grow)
+            self.actions: tuple[Action, ...] = (age, evict, mend, plan, admit, give_back, plan, fill, settle, grow)
         else:
-            self._actions = (allocate, reserve, backfill) if plans else (allocate,)
+            self.actions = (allocate, reserve, backfill) if plans else (allocate,)
         self._lanes: dict[tuple[int, str | None], tuple[Lane, Demand]] = {}
         self._queue_lanes: dict[tuple[object, ...], tuple[QueueLane, Demand]] = {}
         self._sequence = 0
@@ -149,6 +150,21 @@ class Scheduler:
         if self.state.cluster.outlook is None:
             raise ValueError("pools that are known by counts only learn nothing of the jobs to come")
         self.state.cluster.outlook.recall(outlook)
+
+    def lanes_of(self, job: Job) -> tuple[Lane | None, QueueLane | None, Demand]:
+        """Where a job would wait, without the full queue layer or with it, and what it asks for. `Unschedulable` as for
+        `submit`."""
+        if self.state.layer is None:
+            self._refuse_what_is_ignored(job)
+            return self._lane_for(job)[0], None, Demand.plain(job.gpus)
+        key = (job.gpus, job.gpu_type, job.gpu_types, job.demand, job.tenant, job.priority, _memory_hint(job))
+        lane, demand = self._queue_lanes.get(key) or self._queue_lane_for(self.state.layer, job, key)
+        return None, lane, demand
+
+    def explain(self, slot: int, now: float | None = None) -> Explanation:
+        """Why the job in ``slot`` waits, when it starts, what would start it sooner; ``now`` None is the time of the
+        last cycle. ``ValueError`` if the slot holds no job."""
+        return explain(self, slot, self._last_s if now is None else now)
 
     def withdraw(self, slot: int) -> None:
         """The waiting job in ``slot`` was taken back by its user. ``ValueError`` if it does not wait."""
@@ -262,7 +278,7 @@ class Scheduler:
         self._last_s = now
         transaction = self.transaction
         transaction.begin()
-        for action in self._actions:
+        for action in self.actions:
             action(self.state, transaction, now)
         started = transaction.commit()
         self.state.cycles += 1

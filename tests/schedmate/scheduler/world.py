@@ -261,10 +261,10 @@ class World:
 
     def _promises(self) -> None:
         waiting = {slot: track for slot, track in self.tracks.items() if track.start_s is None}
-        decisions = {slot: self.scheduler.decision(slot, self.now) for slot in waiting}
+        decisions = {slot: self.scheduler.decision(slot, self.now) for slot in self.tracks}
+        assert all(decision.reason for decision in decisions.values()), "every decision has a reason"
         for slot, track in waiting.items():
             decision = decisions[slot]
-            assert decision.reason, "every decision has a reason"
             if decision.guaranteed_start_s is not None:
                 track.promised_s = min(track.promised_s, decision.guaranteed_start_s)
             assert self.now <= track.promised_s + EPSILON_S, (
