@@ -70,7 +70,7 @@ def change_tenants(state: State, tenants: Sequence[Tenant], now: float) -> None:
     fair = FairShare(spec, tree, state.policy.half_life_s)
     if layer.fair is not None:
         fair.carry_over(layer.fair, now)
-    use, queue = TenantUse(tree), ClassQueue(table.live)
+    use, queue = TenantUse(tree), ClassQueue(table.live, len(spec.pools))
     queue.reserved = layer.queue.reserved
     for slot in present:
         old, pool = table.queue_lanes[slot], table.pools[slot]
@@ -83,7 +83,7 @@ def change_tenants(state: State, tenants: Sequence[Tenant], now: float) -> None:
             use.charge(tenant, pool, milli_of(table.demands[slot], shares))
             fair.charge(tenant, pool, milli_of(table.demands[slot], shares), now)
         elif entry is not None and slot not in queue.reserved:
-            queue.add(lane, entry, table.demands[slot], table.assumed[slot])
+            queue.add(lane, entry, table.demands[slot])
             lane.latest = max(lane.latest, table.since[slot])
     layer.tree, layer.queue = tree, queue
     layer.use, layer.fair = (use, fair) if tenants else (None, None)

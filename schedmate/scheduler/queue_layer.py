@@ -16,7 +16,7 @@ from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.fair_share import FairShare
 from schedmate.scheduler.free_index import FreeIndex
-from schedmate.scheduler.leaning import ends_on
+from schedmate.scheduler.leaning import ends_on, limits_on
 from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.policies import Assumed, Policy
 from schedmate.scheduler.tenants import Tenant, TenantTree, TenantUse
@@ -132,14 +132,13 @@ def queue_layer(
     the cluster."""
     spec = cluster.spec
     tree = TenantTree(spec, tenants, policy.queueing)
-    pools = range(len(spec.pools))
     return QueueLayer(
         tree,
         TenantUse(tree) if tenants else None,
         FairShare(spec, tree, policy.half_life_s) if tenants else None,
-        ClassQueue(live),
+        ClassQueue(live, len(spec.pools)),
         [ends_on(index, shares) for index in cluster.pools],
-        [ExpectedEnds() for _ in pools] if policy.guarantees else None,
+        [limits_on(index, shares) for index in cluster.pools] if policy.guarantees else None,
         [
             Verdicts(pool.gpus_per_node, min((shape.gpus for _, shape in pool.shapes), default=pool.gpus_per_node))
             for pool in spec.pools

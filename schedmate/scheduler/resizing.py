@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import NamedTuple
 
@@ -60,6 +61,7 @@ def resize(
         raise ValueError(f"job {job.job_id} may not run with {replicas} replicas")
     pool = table.pools[slot]
     index, end_s = state.cluster.pools[pool], layer.ends[pool].remove(slot)
+    bound_s = layer.limits[pool].remove(slot) if layer.limits is not None else math.inf
     before = Before(old, table.gpus[slot], table.phases.get(slot), end_s)
     index.give(without(old, shares))
     index.take(without(shares, old))
@@ -71,6 +73,8 @@ def resize(
         new_end_s = now + job.restart_s + max(0.0, end_s - now) * phase.speed / table.phases[slot].speed
     limit_s = table.starts_s[slot] + table.assumed[slot].limit_s
     layer.ends[pool].add(slot, min(new_end_s, max(limit_s, now)))
+    if layer.limits is not None:  # the limit stays, on other nodes
+        layer.limits[pool].add(slot, bound_s)
     _tell(state, layer, slot, before, shares)
     return before
 
@@ -79,6 +83,7 @@ def undo(state: State, layer: QueueLayer, slot: int, before: Before) -> None:
     """Put a gang back to what it had."""
     table, pool = state.table, state.table.pools[slot]
     layer.ends[pool].remove(slot)
+    bound_s = layer.limits[pool].remove(slot) if layer.limits is not None else math.inf
     shares = table.shares[slot] or ()
     state.cluster.pools[pool].give(without(shares, before.shares))
     state.cluster.pools[pool].take(without(before.shares, shares))
@@ -88,6 +93,8 @@ def undo(state: State, layer: QueueLayer, slot: int, before: Before) -> None:
     else:
         table.phases[slot] = before.phase
     layer.ends[pool].add(slot, before.end_s)
+    if layer.limits is not None:
+        layer.limits[pool].add(slot, bound_s)
     layer.freed(state.cluster.pools[pool], pool, before.shares)
 
 

@@ -142,7 +142,7 @@ class State:
             table.entries[slot] = table.live[slot] = entry
             queue_lane = table.queue_lanes[slot]
             if queue_lane is not None and slot not in self.layer.queue.reserved:
-                self.layer.queue.add(queue_lane, entry, table.demands[slot], table.assumed[slot])
+                self.layer.queue.add(queue_lane, entry, table.demands[slot])
                 queue_lane.latest = max(queue_lane.latest, table.since[slot])
             return
         lane = table.lanes[slot]

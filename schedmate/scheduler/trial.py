@@ -36,6 +36,9 @@ BESIDE = "backfilled: it takes nothing that the reservation needs"
 ON_HINT = "backfilled: it is expected to end before the reserved start, and is evicted at {:.0f} s if it does not"
 NOTHING_RESERVED = "passed a blocked job that is not due yet, does not want that pool, or lets others pass"
 
+#: Where more nodes have changed, a view is made anew.
+MOST_TO_FOLLOW = 16
+
 #: An order among waiting jobs: rank of the class, seconds, sequence.
 Place = tuple[float, float, int]
 
@@ -225,7 +228,10 @@ class Trial:
             if beside or own:
                 kept = tuple(self._with(plan, slot, found, id(plan) in beside, own) for plan in plans)
                 state.reservations = {**state.reservations, pool: kept}
-        self._follow(pool, shares)
+        if own:  # with its plans gone the numbers of the others have changed
+            self._views = {key: view for key, view in self._views.items() if key[0] != pool}
+        else:
+            self._follow(pool, shares)
 
     def _take_from(self, slot: int, pool: int, shares: Shares, plans: Sequence[Reservation]) -> set[int]:
         """Identities of the plans that do not bind a job and begin while it runs; those that lack what it has taken,
@@ -244,16 +250,14 @@ class Trial:
         return found
 
     def _follow(self, pool: int, shares: Shares) -> None:
-        """Take what was started from the views of its pool; those in which it was withheld are made anew if wanted."""
+        """Have the views of a pool show what was started there, beside the plans as they are now."""
+        nodes, index = dict.fromkeys(share[0] for share in shares), self.state.cluster.pools[pool]
         kept = {}
         for key, view in self._views.items():
             if key[0] == pool:
-                if not isinstance(view, PoolIndex):
+                if len(nodes) > MOST_TO_FOLLOW or not isinstance(view, PoolIndex) or not isinstance(index, PoolIndex):
                     continue
-                try:
-                    view.take(shares)
-                except ValueError:
-                    continue
+                view.follow(index, nodes, self._beside(*key))
             kept[key] = view
         self._views = kept
 
