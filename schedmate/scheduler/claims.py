@@ -78,7 +78,8 @@ def drop_broken(state: State, tx: Transaction, now: float) -> None:
         return
     for plan in list(claims(state)):
         overdue = plan.start_s < now and not any(is_there(state, victim) for victim in plan.victims)
-        if overdue or (layer.broken >> plan.pool & 1 and not can_start(state, plan)):
+        doubtful = plan.start_s <= now or layer.broken >> plan.pool & 1
+        if overdue or (doubtful and not can_start(state, plan)):
             tx.give_up(plan.slot)
 
 

@@ -19,7 +19,7 @@ from schedmate.scheduler.placement import View
 from schedmate.scheduler.placement.fit import by_node
 from schedmate.scheduler.pool_index import PoolIndex
 from schedmate.scheduler.pool_layout import Ints
-from schedmate.scheduler.what_if import Victims, WhatIf
+from schedmate.scheduler.vacated import Vacated, Victims
 
 #: Groups of a required level in which nodes are cleared: those in which that seems cheapest.
 MOST_GROUPS = 4
@@ -31,7 +31,7 @@ LOST_WEIGHT = 1e-3
 Span = tuple[int, int]
 
 
-def clear_nodes(what_if: WhatIf, rules: Rules, candidates: Sequence[Candidate]) -> Victims | None:
+def clear_nodes(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate]) -> Victims | None:
     """Victims none of whom can stay; None where there are none, or where they can not be found node by node."""
     cleared = what_if.without(candidates)
     if what_if.place(cleared) is None:
@@ -49,7 +49,7 @@ class _Room:
     """Replicas of the largest role by node: ``now`` and ``gained`` when all candidates have left. ``weight`` of each
     candidate, and the nodes that it helps to clear."""
 
-    def __init__(self, what_if: WhatIf, cleared: Index, candidates: Sequence[Candidate]) -> None:
+    def __init__(self, what_if: Vacated, cleared: Index, candidates: Sequence[Candidate]) -> None:
         self._what_if = what_if
         self.need, self.now = _room(what_if.view(what_if.index), what_if.index, what_if.demand)
         self.gained = np.maximum(_room(what_if.view(cleared), cleared, what_if.demand)[1] - self.now, 0)
@@ -97,7 +97,9 @@ class _Room:
 class _Clearing:
     """Clears nodes of one run until the gang fits, then puts back whoever may stay. Leaves ``what_if`` as it was."""
 
-    def __init__(self, what_if: WhatIf, rules: Rules, candidates: Sequence[Candidate], room: _Room, span: Span) -> None:
+    def __init__(
+        self, what_if: Vacated, rules: Rules, candidates: Sequence[Candidate], room: _Room, span: Span
+    ) -> None:
         self._what_if, self._rules, self._candidates, self._room, self._span = what_if, rules, candidates, room, span
         self._toll = Toll()
         self._chosen: dict[int, Candidate] = {}

@@ -16,7 +16,7 @@ from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.eviction_rules import Candidate, Rules, Toll
 from schedmate.scheduler.free_index import FreeIndex
-from schedmate.scheduler.what_if import Victims, WhatIf
+from schedmate.scheduler.vacated import Vacated, Victims
 
 #: So many jobs are tried in all combinations.
 FEW = 9
@@ -29,7 +29,7 @@ MOST_COMBINATIONS = 20_000
 MOST_ON_A_NODE = 10
 
 
-def find_victims(what_if: WhatIf, rules: Rules, candidates: Sequence[Candidate]) -> Victims | None:
+def find_victims(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate]) -> Victims | None:
     """Victims for a gang that has no placement now, or no quota; ``candidates`` are least price first."""
     if len(candidates) <= FEW:
         return _cheapest(what_if, rules, candidates)
@@ -47,7 +47,7 @@ def is_single(demand: Demand, capacity: int) -> bool:
     return demand.gpus <= capacity
 
 
-def _cheapest(what_if: WhatIf, rules: Rules, candidates: Sequence[Candidate]) -> Victims | None:
+def _cheapest(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate]) -> Victims | None:
     """The best of all sets that will do."""
     for size in range(1, len(candidates) + 1):
         best: Victims | None = None
@@ -64,7 +64,7 @@ def _price(chosen: tuple[Candidate, ...]) -> tuple[float, ...]:
     return Victims(chosen, ()).price
 
 
-def _on_one_node(what_if: WhatIf, rules: Rules, candidates: Sequence[Candidate]) -> tuple[Victims | None, bool]:
+def _on_one_node(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate]) -> tuple[Victims | None, bool]:
     """For a single replica: the best set of victims on any one node, and whether nothing better was left untried."""
     need = max(what_if.demand.least_gpus, 1)
     free = what_if.index.free if isinstance(what_if.index, FreeIndex) else what_if.index.count

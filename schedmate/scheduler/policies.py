@@ -61,6 +61,7 @@ class Policy:
     starvation_bound_s : a job that waits longer goes before all others, whatever their class, and gets a reservation.
     resize_every_s : an elastic gang grows into idle capacity no sooner than this after it started or was resized;
         infinite where gangs never grow.
+    suspect_half_life_s : the faults of a node count half as much after this time, see `faults`.
     confidence : a hint counts as reason to let a preemptible job pass if its ``high_s`` holds with this probability.
     preempts : preemptible jobs are evicted for jobs of a higher class, and for what a tenant is guaranteed.
     min_run_s : no job is evicted for another one before it has run so long, nor before its own ``min_run_s``.
@@ -81,6 +82,7 @@ class Policy:
     ageing_s: float = math.inf
     starvation_bound_s: float = math.inf
     resize_every_s: float = math.inf
+    suspect_half_life_s: float = DAY_S
     confidence: float = 0.9
     preempts: bool = False
     min_run_s: float = 0.0

@@ -40,9 +40,9 @@ class QueueLayer:
     ``void`` are single plans that do not hold. ``renewed_s``: when the plans of a slot were last made to follow what
     has happened. ``due_s``: when a blocked job becomes due for a reservation. ``looked_at``: what the verdict rests on
     that a slot with a plan can not start; ``asked_back`` the same of what is on loan. ``grow_s``: when a gang may grow
-    again. ``promised``: by slot, the number of cycles there had been when its guaranteed start was last told (see
-    `promises`). ``barred``: by tenant and pool, the rank of the strict head that is blocked there in this cycle.
-    ``evictable`` runs and could make room; ``no_victims``: what it rests on that nobody is evicted for a waiting job
+    again. ``hurt``: gangs that run on with fewer replicas since something broke. ``promised``: by slot, the number of
+    cycles there had been when its guaranteed start was last told (see `promises`). ``barred``: by tenant and pool, the
+    rank of the strict head that is blocked there in this cycle.
     (see `actions.preempt`); ``spared_s``: when that changes because something has run long enough; ``sought_s``: by
     slot, when victims for it were last looked for where thousands run. ``claimed``: slots for which others leave.
     """
@@ -66,6 +66,7 @@ class QueueLayer:
     preemptions: tuple[Preemption, ...] = ()
     claimed: frozenset[int] = frozenset()
     resized: tuple[int, ...] = ()
+    hurt: tuple[int, ...] = ()
     barred: dict[tuple[int, int], float] = field(default_factory=dict)
     standings_s: dict[int, float] = field(default_factory=dict)
     renewed_s: dict[int, float] = field(default_factory=dict)
@@ -94,6 +95,7 @@ class QueueLayer:
             self.broken,
             self.evicted,
             self.resized,
+            self.hurt,
             self.barred,
             self.renewed_s,
             self.void,
@@ -114,6 +116,7 @@ class QueueLayer:
             self.broken,
             self.evicted,
             self.resized,
+            self.hurt,
             self.barred,
             self.renewed_s,
             self.void,

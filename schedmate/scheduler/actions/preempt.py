@@ -28,7 +28,7 @@ from schedmate.scheduler.tenants import Queueing, TenantUse
 from schedmate.scheduler.transaction import Transaction, asked_milli, milli_of
 from schedmate.scheduler.trial import Found, Place, Trial
 from schedmate.scheduler.types import Preemption, Reservation, Victim
-from schedmate.scheduler.what_if import Victims, WhatIf
+from schedmate.scheduler.vacated import Vacated, Victims
 
 FOR_CLASS = "takes the place of {} of a lower class"
 SHRUNK = "fits after elastic gangs of lower classes or of borrowers have shrunk: {}"
@@ -226,7 +226,7 @@ class _Preempting:
         state, plans = self._state, self._state.reservations.get(pool, ())
         late = self._late(slot, plans, self._gone_s(candidates))
         beside = tuple(plan.spare for i, plan in enumerate(plans) if late >> i & 1)
-        what_if = WhatIf(state.cluster.pools[pool], state.table.shares, beside, state.place, state.table.demands[slot])
+        what_if = Vacated(state.cluster.pools[pool], state.table.shares, beside, state.place, state.table.demands[slot])
         victims = find_victims(what_if, rules, candidates)
         if victims is None or not victims.chosen or not self._has_later_quota(lane, pool, late, victims, rules):
             return None

@@ -18,7 +18,7 @@ from schedmate.scheduler.eviction_search import FEW, find_victims
 from schedmate.scheduler.placement import place
 from schedmate.scheduler.policies import at_once, by_submission
 from schedmate.scheduler.topology import Topology
-from schedmate.scheduler.what_if import WhatIf
+from schedmate.scheduler.vacated import Vacated
 
 NOW = 100.0
 CORE = replace(POLICIES["core"], order=by_submission, reserve_from=at_once, min_run_s=0.0, preempts=False)
@@ -68,14 +68,14 @@ def _demands(detailed: bool) -> list[Demand]:
     ]
 
 
-def search(scheduler: Scheduler, slot: int) -> tuple[WhatIf, Rules, list[Candidate]]:
+def search(scheduler: Scheduler, slot: int) -> tuple[Vacated, Rules, list[Candidate]]:
     state = scheduler.state
     rules = Rules(state, standing(state), slot, 0, NOW)
-    what_if = WhatIf(state.cluster.pools[0], state.table.shares, (), place, state.table.demands[slot])
+    what_if = Vacated(state.cluster.pools[0], state.table.shares, (), place, state.table.demands[slot])
     return what_if, rules, rules.candidates()[0]
 
 
-def suffice(what_if: WhatIf, rules: Rules, chosen: tuple[Candidate, ...]) -> bool:
+def suffice(what_if: Vacated, rules: Rules, chosen: tuple[Candidate, ...]) -> bool:
     return rules.allow(chosen) and what_if.fits_without(chosen) is not None
 
 
