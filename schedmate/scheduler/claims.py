@@ -18,6 +18,9 @@ from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction, asked_milli, is_there, milli_of
 from schedmate.scheduler.types import Reservation, Victim
 
+#: In plans every job takes some time.
+SHORTEST_SPAN_S = 1e-3
+
 
 def claims(state: State) -> Iterator[Reservation]:
     """One plan for every job that has a claim."""
@@ -110,6 +113,6 @@ def kinds(state: State, plan: Reservation) -> tuple[Reservation, ...]:
     """A claim as all kinds of plan that the policy has, which differ in how long the job is thought to stay."""
     assumed = state.table.assumed[plan.slot]
     expected_s = assumed.within_s if assumed.within_s < math.inf else assumed.ends_s
-    expected = replace(plan, end_s=plan.start_s + expected_s)
-    sure = replace(plan, guaranteed=True, end_s=plan.start_s + assumed.limit_s)
+    expected = replace(plan, end_s=plan.start_s + max(SHORTEST_SPAN_S, expected_s))
+    sure = replace(plan, guaranteed=True, end_s=plan.start_s + max(SHORTEST_SPAN_S, assumed.limit_s))
     return (expected, sure) if state.policy.guarantees else (expected,)

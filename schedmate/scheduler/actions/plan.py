@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from schedmate.scheduler.actions.reserve import SHORTEST_EXTENSION_S
 from schedmate.scheduler.ahead import Ahead, Window, earliest, with_spare
-from schedmate.scheduler.claims import claimed_spare
+from schedmate.scheduler.claims import SHORTEST_SPAN_S, claimed_spare
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.expected_ends import ExpectedEnds
@@ -26,9 +26,6 @@ from schedmate.scheduler.timeline import Timeline
 from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.types import Reservation
 from schedmate.scheduler.use_ahead import UseAhead
-
-#: In plans every job takes some time.
-SHORTEST_SPAN_S = 1e-3
 
 #: Where so many jobs run on a pool, hardly a second passes without an early end: plans follow them this often only.
 MANY_RUNNING = 1000

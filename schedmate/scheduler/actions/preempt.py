@@ -156,6 +156,7 @@ class _Preempting:
             self._take(slot, best)
         self._standing = standing(self._state)
         self._known_sums.clear()
+        self._layer.due_s = self._now  # victims may be due for a reservation: the next cycle is not to be skipped
         return True
 
     def _shrink(self, slot: int, lane: QueueLane) -> bool:
