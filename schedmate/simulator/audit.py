@@ -206,9 +206,13 @@ def _quotas(scheduler: Scheduler) -> list[str]:
 
 
 def _claims(scheduler: Scheduler) -> Iterator[str]:
-    """Claims that are not sure to be there at their start: when the victims have left, and whoever ends by then."""
+    """Claims that are not sure to be there at their start: when the victims have left, and whoever ends by then. Those
+    on pools where something has just broken are looked at in the next cycle."""
     state, table = scheduler.state, scheduler.state.table
+    broken = state.layer.broken if state.layer is not None else 0
     for pool, plans in state.reservations.items():
+        if broken >> pool & 1:
+            continue
         claims = {plan.slot: plan for plan in plans if plan.victims}
         for claim in claims.values():
             before = [other for other in claims.values() if other.start_s <= claim.start_s]

@@ -219,7 +219,8 @@ class World:
             self._resize(self.tracks[slot])
         self._promises()
         self._check()
-        self._helped([track for track in self._starving() if track.slot not in evicted])
+        if not self.scheduler.preemptions:  # else the next cycle sees who is the first to be helped now
+            self._helped([track for track in self._starving() if track.slot not in evicted])
         name = [self.tracks[slot].job.job_id for slot in (*started, *evicted)]
         self.history.append((self.now, name[: len(started)], name[len(started) :]))
         return started, evicted
