@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from heapq import heappush
+from heapq import heapify, heappush
 from typing import Any
 
 from schedmate.scheduler import resizing
@@ -76,7 +76,12 @@ def _undo_promote(state: State, slot: int, entry: Entry, _: float) -> None:
 
 
 def _undo_evict(state: State, slot: int, old: tuple[Any, ...], _: float) -> None:
-    table = state.table
+    table, job = state.table, state.table.jobs[slot]
+    if state.layer is not None and job is not None:
+        wait = (job.submit_s + state.policy.starvation_bound_s, table.entries[slot][1], slot)
+        if wait in state.layer.waits:
+            state.layer.waits.remove(wait)
+            heapify(state.layer.waits)
     for name, value in zip(CHANGED_BY_EVICTION, old, strict=True):
         getattr(table, name)[slot] = value
     table.live[slot] = None

@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
+from schedmate.scheduler.actions.age import age
 from schedmate.scheduler.actions.plan import FOLLOW_S, MANY_RUNNING
 from schedmate.scheduler.claims import claimed_spare, kinds, standing
 from schedmate.scheduler.classes import QueueLane
@@ -58,8 +59,12 @@ def preempt(state: State, tx: Transaction, now: float) -> None:
     if layer is None:
         return
     layer.spared_s = math.inf
-    if not any(layer.evictable.gpus):
-        return
+    if any(layer.evictable.gpus):
+        _help_all(state, layer, tx, now)
+    age(state, tx, now)  # who was evicted in this cycle may have waited too long
+
+
+def _help_all(state: State, layer: QueueLayer, tx: Transaction, now: float) -> None:
     action = _Preempting(state, layer, tx, now)
     helped = True
     while helped:  # where one was helped the next of its queue may be as well
