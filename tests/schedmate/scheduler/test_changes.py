@@ -36,9 +36,9 @@ def test_what_is_expected_of_a_running_job_moves_the_expected_start_and_never_th
 def test_a_waiting_job_takes_the_place_that_its_hints_give_it(policy: str) -> None:
     scheduler = Scheduler(ClusterSpec.uniform(1), POLICIES[policy])
     running = scheduler.submit(Job("running", 8, 0, limit_s=100))
-    first, second = (
-        scheduler.submit(Job(n, 8, 0, limit_s=90_000, hints=Hints(h, h))) for n, h in (("a", 10), ("b", 20))
-    )
+    scheduler.cycle(0)
+    jobs = [Job(name, 8, 0, limit_s=90_000, hints=Hints(s, s)) for name, s in (("a", 10), ("b", 20))]
+    first, second = (scheduler.submit(job) for job in jobs)
     scheduler.cycle(0)
     scheduler.update_hints(first, Hints(80_000, 80_000), 1)
     scheduler.end(running, 2)
