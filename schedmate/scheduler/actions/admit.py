@@ -116,7 +116,9 @@ def _planned(state: State, trial: Trial, slot: int, now: float) -> Found | None:
 
 
 def _meets_claim(state: State, plan: Reservation, now: float) -> bool:
-    """Whether a job might still be on nodes of a claim when that begins: its plan may rest on estimates alone."""
+    """Whether a job might still be on nodes of a claim when that begins: its plan rests on estimates alone."""
+    if plan.guaranteed or plan.victims:
+        return False
     limit_s, nodes = state.table.assumed[plan.slot].limit_s, {share[0] for share in plan.shares}
     return any(
         other.slot != plan.slot and now + limit_s > other.start_s and any(share[0] in nodes for share in other.shares)
