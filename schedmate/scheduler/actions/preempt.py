@@ -17,7 +17,7 @@ from schedmate.scheduler.actions.age import age
 from schedmate.scheduler.actions.plan import FOLLOW_S, MANY_RUNNING
 from schedmate.scheduler.claims import claimed_spare, kinds, standing
 from schedmate.scheduler.classes import QueueLane
-from schedmate.scheduler.cluster_types import WHOLE_MILLI, Spare
+from schedmate.scheduler.cluster_types import WHOLE_MILLI
 from schedmate.scheduler.elastic import minimum
 from schedmate.scheduler.eviction_rules import Candidate, Rules, Toll
 from schedmate.scheduler.eviction_search import find_victims
@@ -321,16 +321,20 @@ class _Preempting:
     def _make_way(self, claim: Reservation, tenant: int, plans: Sequence[Reservation], late: int) -> None:
         """Plans that bind the job have less to spare beside them; the others are void if they lack what it takes."""
         state, layer, pool = self._state, self._layer, claim.pool
-        index, less, nodes = state.cluster.pools[pool], dict[int, Spare](), {share[0] for share in claim.shares}
+        index, beside, nodes = state.cluster.pools[pool], dict[int, Reservation](), {share[0] for share in claim.shares}
         milli = asked_milli(state.table.demands[claim.slot], state.cluster.spec.pools[pool])
         for i, plan in enumerate(plans):
             if late >> i & 1:
-                less[id(plan)] = plan.spare if plan.victims else index.less(plan.spare, claim.shares)
+                use = plan.use.copy() if plan.use is not None else None
+                if use is not None:
+                    use.charge(tenant, pool, milli)
+                spare = plan.spare if plan.victims else index.less(plan.spare, claim.shares)
+                beside[id(plan)] = replace(plan, spare=spare, use=use)
             elif plan.slot != claim.slot and plan.end_s > claim.start_s and not binds(state, plan, claim.slot):
                 layer.take_from(plan, nodes)
                 if plan.use is not None and plan.use.bound(tenant, pool, milli) >= 0:
                     layer.void |= {(plan.slot, plan.guaranteed)}
-        kept = [replace(plan, spare=less.get(id(plan), plan.spare)) for plan in state.reservations[pool]]
+        kept = [beside.get(id(plan), plan) for plan in state.reservations[pool]]
         kept.sort(key=lambda each: (each.slot, each.guaranteed))
         state.reservations = {**state.reservations, pool: tuple(kept)}
         layer.gained |= 1 << pool
