@@ -132,7 +132,11 @@ NO_RESERVATION = Reservation(frozenset(), float("inf"))
 
 @dataclass
 class Outcome:
-    """What one run gives. GFR and SOR in per cent; waits (seconds) of jobs submitted in the window, by size bucket."""
+    """What one run gives. GFR and SOR in per cent; waits (seconds) of jobs submitted in the window, by size bucket.
+
+    `goodput`: SOR without the GPU time lost to moves (work since the last checkpoint, and starting up again). `series`:
+    nodes partly used from each time on.
+    """
 
     gfr: float
     sor: float
@@ -140,6 +144,8 @@ class Outcome:
     unstarted: int
     moves: int
     moved_gpu_s: float
+    goodput: float = float("nan")
+    series: list[tuple[float, int]] = field(default_factory=list)
 
 
 def bucket(gpus: int) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from schedmate.scheduler.disruption import Disruption
 from schedmate.scheduler.tenants import Queueing
 from schedmate.scheduler.types import Job
 
@@ -60,6 +61,7 @@ class Policy:
     ageing_s : waiting this long lifts a job by one priority class; infinite where classes never mix.
     starvation_bound_s : a job that waits longer goes before all others, whatever their class, and gets a reservation.
     confidence : a hint counts as reason to let a preemptible job pass if its ``high_s`` holds with this probability.
+    defragment : running jobs are moved within this budget; None to leave them where they are.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Policy:
     ageing_s: float = math.inf
     starvation_bound_s: float = math.inf
     confidence: float = 0.9
+    defragment: Disruption | None = None
 
     @property
     def starts_by_plan(self) -> bool:

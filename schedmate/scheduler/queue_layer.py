@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from schedmate.scheduler.classes import ClassQueue, Settled
 from schedmate.scheduler.cluster import Cluster, Index
 from schedmate.scheduler.cluster_types import Shares
+from schedmate.scheduler.disruption import Ledger
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.fair_share import FairShare
 from schedmate.scheduler.free_index import FreeIndex
@@ -39,6 +40,7 @@ class QueueLayer:
     ``void`` are single plans that do not hold. ``renewed_s``: when the plans of a slot were last made to follow what
     has happened. ``due_s``: when a blocked job becomes due for a reservation. ``looked_at``: what the verdict rests on
     that a slot with a plan can not start. ``barred``: (tenant, pool) where a strict head is blocked in this cycle.
+    ``migrated`` are the slots moved in the last cycle, ``ledger`` what moves have cost.
     """
 
     tree: TenantTree
@@ -62,6 +64,8 @@ class QueueLayer:
     void: frozenset[PlanKey] = frozenset()
     looked_at: dict[int, tuple[Settled, ...]] = field(default_factory=dict)
     due_s: float = math.inf
+    migrated: tuple[int, ...] = ()
+    ledger: Ledger = field(default_factory=Ledger)
 
     @property
     def is_idle(self) -> bool:
@@ -80,6 +84,8 @@ class QueueLayer:
             self.barred,
             self.renewed_s,
             self.void,
+            self.migrated,
+            self.ledger,
         )
 
     def put_back(self, saved: tuple[object, ...]) -> None:
@@ -94,6 +100,8 @@ class QueueLayer:
             self.barred,
             self.renewed_s,
             self.void,
+            self.migrated,
+            self.ledger,
         ) = saved  # type: ignore[assignment]
         self.standings_s = {}
 

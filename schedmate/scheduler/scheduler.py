@@ -11,6 +11,7 @@ from schedmate.scheduler.actions.admit import admit, settle
 from schedmate.scheduler.actions.age import age
 from schedmate.scheduler.actions.allocate import allocate
 from schedmate.scheduler.actions.backfill import backfill
+from schedmate.scheduler.actions.defragment import defragment
 from schedmate.scheduler.actions.evict import evict
 from schedmate.scheduler.actions.fill import fill
 from schedmate.scheduler.actions.plan import plan
@@ -61,7 +62,7 @@ class Scheduler:
         )
         self.transaction = Transaction(self.state)
         if layered:
-            self._actions: tuple[Action, ...] = (age, evict, plan, admit, plan, fill, settle)
+            self._actions: tuple[Action, ...] = (age, evict, plan, admit, plan, fill, defragment, settle)
         else:
             self._actions = (allocate, reserve, backfill) if plans else (allocate,)
         self._lanes: dict[tuple[int, str | None], tuple[Lane, Demand]] = {}
@@ -179,6 +180,12 @@ class Scheduler:
         """The slots evicted since the last cycle began, in order; they wait again."""
         return self.state.layer.evicted if self.state.layer is not None else ()
 
+    @property
+    def migrated(self) -> tuple[int, ...]:
+        """The slots that the last cycle moved: they are both in `evicted` and among those started, and run on their
+        new place from their last checkpoint."""
+        return self.state.layer.migrated if self.state.layer is not None else ()
+
     def told_to_leave(self, now: float) -> list[tuple[int, float]]:
         """Running jobs that are to save their state now, and when they will be evicted: its grace before that."""
         layer, jobs = self.state.layer, self.state.table.jobs
@@ -199,7 +206,7 @@ class Scheduler:
         """Decide what starts at ``now``; returns the slots started, in the order of the decisions."""
         layer = self.state.layer
         if layer is not None and now < self._idle_until_s and layer.is_idle and not self.state.fresh:
-            self._last_s, layer.evicted = now, ()
+            self._last_s, layer.evicted, layer.migrated = now, (), ()
             return []
         self._last_s = now
         transaction = self.transaction

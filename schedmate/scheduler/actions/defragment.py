@@ -1,0 +1,209 @@
+"""Move running jobs so that a blocked one can start, or so that broken nodes become whole, within the budget.
+
+Looked for every so often (`Disruption.every_s`), after all that can start has been started. Moves are found on a copy
+of the pool (`merging`), where every moved job has its new place before anything is touched, and are made in one
+transaction: evicted with its checkpoint and started again in the same cycle. No move goes where a plan of somebody
+else needs the place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+
+from schedmate.scheduler.actions.admit import admit
+from schedmate.scheduler.actions.fill import fill
+from schedmate.scheduler.actions.plan import plan
+from schedmate.scheduler.cluster import Index
+from schedmate.scheduler.disruption import Disruption
+from schedmate.scheduler.merging import Bools, Merge, Move, broken, free_on
+from schedmate.scheduler.movable import Movable, Mover
+from schedmate.scheduler.placement import View
+from schedmate.scheduler.pool_index import PoolIndex
+from schedmate.scheduler.queue_layer import QueueLayer
+from schedmate.scheduler.spending import Spending
+from schedmate.scheduler.state import State
+from schedmate.scheduler.transaction import Transaction
+from schedmate.scheduler.trial import Trial
+
+#: Nodes that are looked at in one go to be cleared, and jobs to fill holes with, so that no cycle takes long.
+MOST_NODES = 64
+
+#: Nodes that are cleared at most to let one blocked job start, and groups in which that is tried.
+MOST_CLEARED = 32
+MOST_GROUPS = 3
+
+MAKES_WHOLE = "fewer nodes are broken"
+ROOM_MADE = "running jobs were moved to make room for it"
+
+
+def defragment(state: State, tx: Transaction, now: float) -> None:
+    """Comes last but for `settle`; what it makes room for starts in the same cycle."""
+    layer, limits = state.layer, state.policy.defragment
+    if layer is None or limits is None:
+        return
+    layer.migrated = ()
+    if now < layer.ledger.looked_s + limits.every_s:
+        return
+    layer.ledger = replace(layer.ledger, looked_s=now)
+    spending = Spending(state, layer, limits, now)
+    for pool, index in enumerate(state.cluster.pools):
+        if spending.is_over:
+            break
+        look = _Look(state, tx, layer, limits, spending, pool, now)
+        look.make_room()
+        if index.fragmented_nodes() > limits.left_broken * state.cluster.spec.pools[pool].nodes:
+            look.make_whole()
+    if layer.migrated:
+        for action in (plan, admit, plan, fill):
+            action(state, tx, now)
+
+
+class _Look:
+    """Looking for moves on one pool, once."""
+
+    def __init__(
+        self, state: State, tx: Transaction, layer: QueueLayer, limits: Disruption, spending: Spending, pool: int,
+        now: float,
+    ) -> None:  # fmt: skip
+        self._state, self._tx, self._layer, self._limits = state, tx, layer, limits
+        self._spending, self._pool, self._now = spending, pool, now
+        self._nodes = state.cluster.spec.pools[pool].nodes
+        self._capacity = state.cluster.spec.pools[pool].gpus_per_node
+
+    def make_room(self) -> None:
+        """Let the first job that has a reservation here start, if its GPUs are free but not where it needs them."""
+        state, layer, index = self._state, self._layer, self._state.cluster.pools[self._pool]
+        plans = state.reservations.get(self._pool, ())
+        slot = next((slot for slot in layer.reserved if any(each.slot == slot for each in plans)), None)
+        lane = None if slot is None else state.table.queue_lanes[slot]
+        if slot is None or lane is None:
+            return
+        demand, start_s = state.table.demands[slot], min(each.start_s for each in plans if each.slot == slot)
+        trial = Trial(state, self._tx, self._now)
+        if start_s <= self._now or index.free_gpus < demand.least_gpus or not trial.has_quota(slot, self._pool):
+            return
+        late, _ = trial.late(slot, lane, plans)
+        beside = [each.spare for i, each in enumerate(plans) if late >> i & 1]
+
+        def fits(ahead: Index) -> bool:
+            view: View = ahead.restricted(beside) if beside else ahead
+            return state.place(view, demand) is not None
+
+        most_gpu_s = self._limits.price * demand.gpus * (start_s - self._now)
+        movable = Movable(state, layer, self._pool, self._limits, self._now)
+        for group in self._groups(slot):
+            merge = Merge(state, self._pool, movable)
+            cleared, target = 0, 1
+            for movers in self._clearable(movable, group):
+                if merge.cost_gpu_s + sum(each.gpu_s for each in movers) > most_gpu_s or cleared == MOST_CLEARED:
+                    break
+                moves = merge.clear(movers, self._room_for(merge, movers[0].node, group))
+                if moves is None:
+                    continue
+                merge.moves += moves
+                cleared += 1
+                if cleared == target:
+                    target *= 2
+                    if fits(merge.ahead):
+                        break
+            if merge.moves and self._spending.allows([move.mover for move in merge.moves]) and fits(merge.ahead):
+                job = state.table.jobs[slot]
+                self._make(merge.moves, f"there is room for job {'' if job is None else job.job_id}")
+                found = Trial(state, self._tx, self._now).find(slot)
+                if found is not None:
+                    Trial(state, self._tx, self._now).start(slot, found, ROOM_MADE)
+                return
+
+    def _groups(self, slot: int) -> Iterator[Bools]:
+        """Where room may be made for a job: anywhere, or in one of the groups of the level that it must not leave,
+        those with most nodes free as a whole first."""
+        index, demand = self._state.cluster.pools[self._pool], self._state.table.demands[slot]
+        if not (demand.required and isinstance(index, PoolIndex) and demand.level in index.layout.groups):
+            yield np.ones(self._nodes, dtype=np.bool_)
+            return
+        layout = index.layout
+        first = layout.cells[layout.groups[demand.level]]
+        whole = np.add.reduceat(index.bucket >= layout.capacity, first)
+        ends = (*first[1:].tolist(), layout.nodes)
+        for group in np.argsort(-whole, kind="stable")[:MOST_GROUPS].tolist():
+            inside = np.zeros(layout.nodes, dtype=np.bool_)
+            inside[int(first[group]) : ends[group]] = True
+            yield inside
+
+    def _clearable(self, movable: Movable, inside: Bools) -> Iterator[list[Mover]]:
+        """The movers of nodes with nothing else on them, the cheapest first."""
+        nodes = (node for node in movable.nodes if inside[node])
+        found = [movers for node in islice(nodes, 4 * MOST_NODES) if (movers := movable.alone_on(node))]
+        found.sort(key=lambda movers: (sum(each.gpu_s for each in movers), movers[0].node))
+        return iter(found)
+
+    def _room_for(self, merge: Merge, node: int, inside: Bools) -> Bools:
+        """Nodes to which the jobs of a node may go that is to be free: out of the group, or else to fuller ones."""
+        free = free_on(merge.ahead)
+        if not inside.all():
+            allowed: Bools = (free > 0) & ~inside
+        else:
+            allowed = broken(merge.ahead) & ((free <= free[node]) | (free[node] <= 0))
+        allowed[node] = False
+        return allowed
+
+    def make_whole(self) -> None:
+        """Clear nodes and fill holes while that leaves fewer nodes broken than are let be."""
+        movable = Movable(self._state, self._layer, self._pool, self._limits, self._now)
+        merge = Merge(self._state, self._pool, movable)
+        free = free_on(merge.ahead)
+        some = np.flatnonzero(broken(merge.ahead) & (free > 0))
+        donors = some[np.lexsort((some, -free[some]))].tolist()[:MOST_NODES]
+        inside = np.ones(self._nodes, dtype=np.bool_)
+        for node in donors:
+            movers = movable.alone_on(node)
+            if movers and self._is_worth(movers, 1):
+                self._keep(merge, merge.clear(movers, self._room_for(merge, node, inside)))
+        for target in reversed(donors):
+            self._fill(merge, movable, target, donors)
+        if merge.moves:
+            self._make(merge.moves, MAKES_WHOLE)
+
+    def _fill(self, merge: Merge, movable: Movable, target: int, donors: list[int]) -> None:
+        """Fill the hole of a broken node with a job of a node that is no fuller."""
+        free = free_on(merge.ahead)
+        if not 0 < free[target] < self._capacity:
+            return
+        allowed = np.zeros(self._nodes, dtype=np.bool_)
+        allowed[target] = True
+        for donor in donors:
+            if donor == target or not free[target] <= free[donor] < self._capacity:
+                continue
+            for mover in movable.on(donor):
+                if mover.gpus == free[target] and self._is_worth([mover], 1):
+                    if self._keep(merge, merge.clear([mover], allowed)):
+                        return
+                    break
+
+    def _keep(self, merge: Merge, moves: list[Move] | None) -> bool:
+        """Keep moves if they leave fewer nodes broken and the budget allows them; else they are undone."""
+        if not moves:
+            return False
+        if not self._spending.allows([move.mover for move in (*merge.moves, *moves)]):
+            merge.undo(moves)
+            return False
+        merge.keep(moves)
+        return True
+
+    def _is_worth(self, movers: list[Mover], nodes: int) -> bool:
+        """Whether jobs cost little beside what they would keep broken for as long as they are expected to run."""
+        left_s = max(each.end_s for each in movers) - self._now
+        return sum(each.gpu_s for each in movers) <= self._limits.price * nodes * self._capacity * left_s
+
+    def _make(self, moves: list[Move], purpose: str) -> None:
+        """All leave first: a new place may be what another one had."""
+        for mover, _ in moves:
+            self._tx.evict(mover.slot, self._now, mover.saved_s)
+        for mover, shares in moves:
+            self._tx.start(mover.slot, self._pool, shares, self._now, f"moved from node {mover.node}, so that {purpose}")
+        self._layer.migrated = (*self._layer.migrated, *(mover.slot for mover, _ in moves))
+        self._spending.spend([mover for mover, _ in moves])
