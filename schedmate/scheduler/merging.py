@@ -35,16 +35,18 @@ class Move(NamedTuple):
 
 
 class Merge:
-    """A copy of one pool with moves made on it. ``moves`` are those that are to be kept."""
+    """A copy of one pool with moves made on it. ``moves`` are those that are to be kept. What is reserved is left free,
+    but for the job in slot ``for_slot``, for which they make room."""
 
-    __slots__ = ("_demands", "_movable", "_plans", "_shares", "_withheld", "ahead", "moves")
+    __slots__ = ("_demands", "_for_slot", "_movable", "_plans", "_shares", "_withheld", "ahead", "moves")
 
-    def __init__(self, state: State, pool: int, movable: Movable) -> None:
+    def __init__(self, state: State, pool: int, movable: Movable, for_slot: int = -1) -> None:
         self.ahead: Index = state.cluster.pools[pool].copy()
         self.moves: list[Move] = []
         self._movable = movable
         self._demands, self._shares = state.table.demands, state.table.shares
         self._plans: Sequence[Reservation] = state.reservations.get(pool, ())
+        self._for_slot = for_slot
         self._withheld: dict[int, Bools] = {}
 
     def clear(self, movers: Sequence[Mover], allowed: Bools) -> list[Move] | None:
@@ -97,7 +99,8 @@ class Merge:
         """The nodes that any of some plans (bits) needs."""
         found = self._withheld.get(late)
         if found is None:
-            nodes = [share[0] for i, plan in enumerate(self._plans) if late >> i & 1 for share in plan.shares]
+            others = [plan for i, plan in enumerate(self._plans) if late >> i & 1 and plan.slot != self._for_slot]
+            nodes = [share[0] for plan in others for share in plan.shares]
             found = np.zeros(nodes_of(self.ahead), dtype=np.bool_)
             found[nodes] = True
             self._withheld[late] = found

@@ -23,6 +23,7 @@ from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.pending import Lane, PendingQueue
 from schedmate.scheduler.placement import why_not
+from schedmate.scheduler.placement.choices import rule_named
 from schedmate.scheduler.policies import Policy
 from schedmate.scheduler.queue_layer import QueueLayer, class_of, queue_layer
 from schedmate.scheduler.reasons import why_waiting
@@ -44,9 +45,9 @@ class Scheduler:
     """
 
     def __init__(self, spec: ClusterSpec, policy: Policy, tenants: Sequence[Tenant] = ()) -> None:
-        """``tenants`` are the top of the tenant tree; with them any policy has the full queue layer. ``ValueError`` for
-        tenants that do not fit the cluster."""
-        if tenants:
+        """``tenants`` are the top of the tenant tree; with them, or with moves of running jobs, any policy has the full
+        queue layer. ``ValueError`` for tenants that do not fit the cluster."""
+        if tenants or policy.defragment is not None:
             policy = policy.with_queue_layer()
         table, cluster = JobTable(), Cluster(spec)
         layered = policy.reservations is not None
@@ -56,6 +57,7 @@ class Scheduler:
             cluster,
             table,
             PendingQueue(table.live, sized=plans),
+            place=rule_named(policy.placement),
             ends=ExpectedEnds() if plans else None,
             limits=ExpectedEnds() if policy.guarantees and not layered else None,
             layer=queue_layer(policy, cluster, table.live, table.shares, tuple(tenants)) if layered else None,

@@ -96,12 +96,14 @@ class _Look:
         most_gpu_s = self._limits.price * demand.gpus * (start_s - self._now)
         movable = Movable(state, layer, self._pool, self._limits, self._now)
         for group in self._groups(slot):
-            merge = Merge(state, self._pool, movable)
+            merge = Merge(state, self._pool, movable, slot)
             cleared, target = 0, 1
             for movers in self._clearable(movable, group):
                 if merge.cost_gpu_s + sum(each.gpu_s for each in movers) > most_gpu_s or cleared == MOST_CLEARED:
                     break
-                moves = merge.clear(movers, self._room_for(merge, movers[0].node, group))
+                elsewhere = broken(merge.ahead) if group.all() else (free_on(merge.ahead) > 0) & ~group
+                elsewhere[movers[0].node] = False
+                moves = merge.clear(movers, elsewhere)
                 if moves is None:
                     continue
                 merge.moves += moves
@@ -141,16 +143,6 @@ class _Look:
         found.sort(key=lambda movers: (sum(each.gpu_s for each in movers), movers[0].node))
         return iter(found)
 
-    def _room_for(self, merge: Merge, node: int, inside: Bools) -> Bools:
-        """Nodes to which the jobs of a node may go that is to be free: out of the group, or else to fuller ones."""
-        free = free_on(merge.ahead)
-        if not inside.all():
-            allowed: Bools = (free > 0) & ~inside
-        else:
-            allowed = broken(merge.ahead) & ((free <= free[node]) | (free[node] <= 0))
-        allowed[node] = False
-        return allowed
-
     def make_whole(self) -> None:
         """Clear nodes and fill holes while that leaves fewer nodes broken than are let be."""
         movable = Movable(self._state, self._layer, self._pool, self._limits, self._now)
@@ -158,11 +150,13 @@ class _Look:
         free = free_on(merge.ahead)
         some = np.flatnonzero(broken(merge.ahead) & (free > 0))
         donors = some[np.lexsort((some, -free[some]))].tolist()[:MOST_NODES]
-        inside = np.ones(self._nodes, dtype=np.bool_)
         for node in donors:
             movers = movable.alone_on(node)
             if movers and self._is_worth(movers, 1):
-                self._keep(merge, merge.clear(movers, self._room_for(merge, node, inside)))
+                free = free_on(merge.ahead)
+                fuller = broken(merge.ahead) & (free <= free[node])
+                fuller[node] = False
+                self._keep(merge, merge.clear(movers, fuller))
         for target in reversed(donors):
             self._fill(merge, movable, target, donors)
         if merge.moves:
@@ -204,6 +198,7 @@ class _Look:
         for mover, _ in moves:
             self._tx.evict(mover.slot, self._now, mover.saved_s)
         for mover, shares in moves:
-            self._tx.start(mover.slot, self._pool, shares, self._now, f"moved from node {mover.node}, so that {purpose}")
+            reason = f"moved from node {mover.node}, so that {purpose}"
+            self._tx.start(mover.slot, self._pool, shares, self._now, reason)
         self._layer.migrated = (*self._layer.migrated, *(mover.slot for mover, _ in moves))
         self._spending.spend([mover for mover, _ in moves])
