@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import NamedTuple
 
 from schedmate.scheduler.cluster_types import WHOLE_MILLI
@@ -34,21 +35,22 @@ class Movable:
 
     __slots__ = ("_layer", "_limits", "_movers", "_now", "_pool", "_slots", "_state")
 
-    def __init__(self, state: State, layer: QueueLayer, pool: int, limits: Disruption, now: float) -> None:
+    def __init__(
+        self, state: State, layer: QueueLayer, pool: int, limits: Disruption, now: float, nodes: Collection[int]
+    ) -> None:
+        """Of some ``nodes`` only."""
         self._state, self._layer, self._pool, self._limits, self._now = state, layer, pool, limits, now
         self._movers: dict[int, tuple[list[Mover], bool]] = {}
-        self._slots: dict[int, list[int]] = {}
-        table, slots, most = state.table, self._slots, state.cluster.spec.pools[pool].gpus_per_node
+        self._slots: dict[int, list[int]] = {node: [] for node in nodes}
+        shares_of, slots = state.table.shares, self._slots
         for _, slot in layer.ends[pool].order:
-            shares = table.shares[slot] or ()
-            several = len(shares) > 1
-            for share in shares:
-                if not (several and share[1] == most):  # a node that is full of a wide gang is of no interest
-                    slots.setdefault(share[0], []).append(slot)
+            for share in shares_of[slot] or ():
+                if share[0] in slots:
+                    slots[share[0]].append(slot)
 
     @property
     def nodes(self) -> list[int]:
-        """Nodes on which something runs that might be moved."""
+        """Those nodes, in order."""
         return sorted(self._slots)
 
     def on(self, node: int) -> list[Mover]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 
@@ -94,11 +93,14 @@ class _Look:
             return state.place(view, demand) is not None
 
         most_gpu_s = self._limits.price * demand.gpus * (start_s - self._now)
-        movable = Movable(state, layer, self._pool, self._limits, self._now)
         for group in self._groups(slot):
+            free = free_on(index)
+            some = group & broken(index) & (np.ones_like(group) if not group.all() else free > 0)
+            nodes = np.flatnonzero(some)[: 4 * MOST_NODES].tolist()
+            movable = Movable(state, layer, self._pool, self._limits, self._now, nodes)
             merge = Merge(state, self._pool, movable, slot)
             cleared, target = 0, 1
-            for movers in self._clearable(movable, group):
+            for movers in _clearable(movable):
                 if merge.cost_gpu_s + sum(each.gpu_s for each in movers) > most_gpu_s or cleared == MOST_CLEARED:
                     break
                 elsewhere = broken(merge.ahead) if group.all() else (free_on(merge.ahead) > 0) & ~group
@@ -136,20 +138,14 @@ class _Look:
             inside[int(first[group]) : ends[group]] = True
             yield inside
 
-    def _clearable(self, movable: Movable, inside: Bools) -> Iterator[list[Mover]]:
-        """The movers of nodes with nothing else on them, the cheapest first."""
-        nodes = (node for node in movable.nodes if inside[node])
-        found = [movers for node in islice(nodes, 4 * MOST_NODES) if (movers := movable.alone_on(node))]
-        found.sort(key=lambda movers: (sum(each.gpu_s for each in movers), movers[0].node))
-        return iter(found)
-
     def make_whole(self) -> None:
         """Clear nodes and fill holes while that leaves fewer nodes broken than are let be."""
-        movable = Movable(self._state, self._layer, self._pool, self._limits, self._now)
-        merge = Merge(self._state, self._pool, movable)
-        free = free_on(merge.ahead)
-        some = np.flatnonzero(broken(merge.ahead) & (free > 0))
+        index = self._state.cluster.pools[self._pool]
+        free = free_on(index)
+        some = np.flatnonzero(broken(index) & (free > 0))
         donors = some[np.lexsort((some, -free[some]))].tolist()[:MOST_NODES]
+        movable = Movable(self._state, self._layer, self._pool, self._limits, self._now, donors)
+        merge = Merge(self._state, self._pool, movable)
         for node in donors:
             movers = movable.alone_on(node)
             if movers and self._is_worth(movers, 1):
@@ -202,3 +198,10 @@ class _Look:
             self._tx.start(mover.slot, self._pool, shares, self._now, reason)
         self._layer.migrated = (*self._layer.migrated, *(mover.slot for mover, _ in moves))
         self._spending.spend([mover for mover, _ in moves])
+
+
+def _clearable(movable: Movable) -> Iterator[list[Mover]]:
+    """The movers of nodes with nothing else on them, the cheapest first."""
+    found = [movers for node in movable.nodes if (movers := movable.alone_on(node))]
+    found.sort(key=lambda movers: (sum(each.gpu_s for each in movers), movers[0].node))
+    return iter(found)
