@@ -147,6 +147,7 @@ class _Runs:
         done_s, left_s = table.done_s[slot], record.duration_s or 0.0
         if table.evictions[slot] and job is not None:
             left_s = job.restart_s + max(0.0, left_s - done_s)
+            self._log.restart_gpu_s += job.restart_s * table.gpus[slot]
         self._first_s.setdefault(slot, now)
         self._began_s[slot], self._done_s[slot] = now, done_s
         heappush(self._ends, (now + left_s, slot))
@@ -158,6 +159,7 @@ class _Runs:
     def evict(self, now: float) -> int:
         """Take note of the evictions of the last cycle; how many there were."""
         evicted, table = self._scheduler.evicted, self._table
+        self._log.moves += len(self._scheduler.migrated)
         if evicted:
             gone = set(evicted)
             self._ends[:] = [each for each in self._ends if each[1] not in gone]

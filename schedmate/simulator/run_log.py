@@ -22,7 +22,8 @@ class RunLog:
 
     ``ids`` are the job ids in the order of submission; ``places`` maps that number to (pool number, shares) where
     placements are kept; ``skipped`` counts records left out by reason. ``lost_gpu_s``: GPU time of evicted runs whose
-    work was not saved.
+    work was not saved; ``restart_gpu_s`` what starting them again took. ``moves``: of the evictions, those that went on
+    elsewhere at once.
     """
 
     jobs: array[float] = field(default_factory=lambda: array("d"))
@@ -34,6 +35,8 @@ class RunLog:
     replay_s: float = 0.0
     evictions: int = 0
     lost_gpu_s: float = 0.0
+    moves: int = 0
+    restart_gpu_s: float = 0.0
 
     def skip(self, reason: str, example: str) -> None:
         """Count a record that was left out, keeping the first five in words."""
