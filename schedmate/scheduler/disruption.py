@@ -28,7 +28,7 @@ class Disruption:
     moves : the most moves in any hour for each 1,000 GPUs of the cluster; at least one.
     lost_share : the most GPU time that moves may cost in any hour, as a share of the cluster's.
     price : the most that moves may cost, as a share of the GPU time that they make usable.
-    moves_per_job : no job is moved more often in all. rest_s : nor again within this time, nor so soon after a start.
+    moves_per_job : no job is moved more often in all. rest_s : nor again within this time.
     tenant_share : of the hour's budgets no tenant bears more than its share of the GPUs in use times this.
     left_broken : broken nodes, as a share of all, that are no reason to move anything; a blocked job is.
     """

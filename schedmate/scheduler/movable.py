@@ -91,7 +91,9 @@ class Movable:
         if demand.elastic or demand.spread or slot in layer.leaving.ends_s or len({share[0] for share in shares}) != 1:
             return None
         moved = layer.ledger.of(slot, table.entries[slot][1])
-        if moved.times >= limits.moves_per_job or now - table.starts_s[slot] < max(limits.rest_s, job.min_run_s):
+        rest_s = max(limits.rest_s if moved.times else 0.0, job.min_run_s)
+        ran_s = now - table.starts_s[slot]
+        if moved.times >= limits.moves_per_job or ran_s < rest_s or not ran_s > 0:  # started in this very cycle
             return None
         work_s, end_s, lane = table.work_s(slot, now), layer.ends[self._pool].ends_s[slot], table.queue_lanes[slot]
         saved_s = job.saved_s(work_s, told=False)

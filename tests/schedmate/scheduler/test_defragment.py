@@ -105,7 +105,6 @@ def test_moves_halve_the_broken_nodes() -> None:
         ({"moves": 2 * 1000 / 12}, 2),
         ({"lost_share": 0.0}, 0),
         ({"moves_per_job": 0}, 0),
-        ({"rest_s": 100.0}, 0),
         ({"left_broken": 1.0}, 0),
         ({"price": 0.0}, 0),
     ],
@@ -138,6 +137,24 @@ def test_the_look_for_moves_waits_its_turn() -> None:
     scheduler.end(scheduler.migrated[0], 60.0)
     scheduler.cycle(60.0)
     assert scheduler.migrated == ()
+
+
+def test_who_was_moved_has_a_rest() -> None:
+    """Two are left alone with one who was moved; it is moved again when it has rested, and not before."""
+    scheduler, _ = scheduler_with({"rest_s": 500.0, "moves": 2000.0})
+    scheduler.cycle(50.0)
+    moved = set(scheduler.migrated)
+    shares = scheduler.state.table.shares
+    for slot, at in [(slot, shares[slot]) for slot in scheduler.state.table.running()]:
+        if slot not in moved and any(at and (shares[other] or ())[0][0] == at[0][0] for other in moved):
+            scheduler.end(slot, 60.0)
+    assert scheduler.state.cluster.fragmented_nodes() == 3
+    scheduler.cycle(60.0)
+    assert scheduler.migrated == ()
+    scheduler.submit(Job("tick", 2, 550.0, limit_s=1.0))
+    scheduler.cycle(550.0)
+    assert len(scheduler.migrated) == 1
+    assert set(scheduler.migrated) <= moved
 
 
 def test_the_ledger_keeps_an_hour_and_the_jobs_that_run() -> None:

@@ -211,7 +211,9 @@ class World:
             assert job.preemptible, f"{job.job_id} may not be moved"
             assert job.checkpoint_s is not None, f"{job.job_id} saves nothing by itself"
             assert track.start_s is not None
-            assert self.now - track.start_s >= max(limits.rest_s, job.min_run_s), f"{job.job_id} has not rested"
+            assert self.now - track.start_s >= max(limits.rest_s if track.moves else 0.0, job.min_run_s), (
+                f"{job.job_id} has not rested"
+            )
             track.moves += 1
             assert track.moves <= limits.moves_per_job, f"{job.job_id} was moved {track.moves} times"
             starting_s = job.restart_s if track.evictions else 0.0
