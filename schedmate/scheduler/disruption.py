@@ -24,7 +24,7 @@ class Disruption:
 
     Parameters
     ----------
-    every_s : it is looked for moves no more often than this.
+    every_s : it is looked for moves no more often than this on each pool.
     moves : the most moves in any hour for each 1,000 GPUs of the cluster; at least one.
     lost_share : the most GPU time that moves may cost in any hour, as a share of the cluster's.
     price : the most that moves may cost, as a share of the GPU time that they make usable.
@@ -72,12 +72,21 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Moves of the last hour, and by slot how often those that run were moved. ``looked_s``: when it was last looked
-    for moves. Replaced and never changed, so that a discarded cycle leaves no trace."""
+    """Moves of the last hour, and by slot how often those that run were moved. ``looked_s``: by pool, when it was last
+    looked for moves. Replaced and never changed, so that a discarded cycle leaves no trace."""
 
-    looked_s: float = -math.inf
+    looked_s: Mapping[int, float] = field(default_factory=dict)
     paid: tuple[Paid, ...] = ()
     jobs: Mapping[int, Moved] = field(default_factory=dict)
+
+    def due(self, pools: int, by_s: float) -> int:
+        """The one of so many pools that has not been looked at for longest, -1 if all have been after ``by_s``."""
+        oldest = min(range(pools), key=lambda pool: self.looked_s.get(pool, -math.inf))
+        return oldest if self.looked_s.get(oldest, -math.inf) <= by_s else -1
+
+    def looked(self, pool: int, now: float) -> Ledger:
+        """With a pool looked at."""
+        return Ledger({**self.looked_s, pool: now}, self.paid, self.jobs)
 
     def since(self, from_s: float) -> tuple[Paid, ...]:
         """The moves after a time."""

@@ -1,21 +1,20 @@
 """Move running jobs so that a blocked one can start, or so that broken nodes become whole, within the budget.
 
-Looked for every so often (`Disruption.every_s`), after all that can start has been started. Moves are found on a copy
-of the pool (`merging`), where every moved job has its new place before anything is touched, and are made in one
-transaction: evicted with its checkpoint and started again in the same cycle. No move goes where a plan of somebody
-else needs the place.
+Looked for every so often (`Disruption.every_s`), on one pool a cycle, after all that can start has been started. Moves
+are found on a copy of the pool (`merging`), where every moved job has its new place before anything is touched, and are
+made in one transaction: evicted with its checkpoint and started again in the same cycle. No move goes where a plan of
+somebody else needs the place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
 from schedmate.scheduler.actions.admit import admit
 from schedmate.scheduler.actions.fill import fill
-from schedmate.scheduler.actions.plan import plan
+from schedmate.scheduler.actions.plan import MANY_RUNNING, plan
 from schedmate.scheduler.cluster import Index
 from schedmate.scheduler.disruption import Disruption
 from schedmate.scheduler.merging import Bools, Merge, Move, broken, free_on
@@ -28,8 +27,10 @@ from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction
 from schedmate.scheduler.trial import Trial
 
-#: Nodes that are looked at in one go to be cleared, and jobs to fill holes with, so that no cycle takes long.
+#: Nodes that are looked at in one go to be cleared or filled, and moves that are then made to make broken nodes whole,
+#: so that no cycle takes long; the next look is soon.
 MOST_NODES = 64
+MOST_MOVES = 8
 
 #: Nodes that are cleared at most to let one blocked job start, and groups in which that is tried.
 MOST_CLEARED = 32
@@ -45,19 +46,19 @@ def defragment(state: State, tx: Transaction, now: float) -> None:
     if layer is None or limits is None:
         return
     layer.migrated = ()
-    if now < layer.ledger.looked_s + limits.every_s:
+    pool = layer.ledger.due(len(state.cluster.pools), now - limits.every_s)
+    if pool < 0:
         return
-    layer.ledger = replace(layer.ledger, looked_s=now)
+    layer.ledger = layer.ledger.looked(pool, now)
     spending = Spending(state, layer, limits, now)
-    for pool, index in enumerate(state.cluster.pools):
-        if spending.is_over:
-            break
-        look = _Look(state, tx, layer, limits, spending, pool, now)
-        look.make_room()
-        if index.fragmented_nodes() > limits.left_broken * state.cluster.spec.pools[pool].nodes:
-            look.make_whole()
-    if layer.migrated:
-        for action in (plan, admit, plan, fill):
+    if spending.is_over:
+        return
+    look = _Look(state, tx, layer, limits, spending, pool, now)
+    look.make_room()
+    if state.cluster.pools[pool].fragmented_nodes() > limits.left_broken * state.cluster.spec.pools[pool].nodes:
+        look.make_whole()
+    if layer.migrated and sum(len(ends.order) for ends in layer.ends) < MANY_RUNNING:
+        for action in (plan, admit, plan, fill):  # where many run the next cycle comes at once, and cycles stay short
             action(state, tx, now)
 
 
@@ -147,13 +148,17 @@ class _Look:
         movable = Movable(self._state, self._layer, self._pool, self._limits, self._now, donors)
         merge = Merge(self._state, self._pool, movable)
         for node in donors:
+            if len(merge.moves) >= MOST_MOVES:
+                break
             movers = movable.alone_on(node)
-            if movers and self._is_worth(movers, 1):
+            if movers and self._is_worth(movers):
                 free = free_on(merge.ahead)
                 fuller = broken(merge.ahead) & (free <= free[node])
                 fuller[node] = False
                 self._keep(merge, merge.clear(movers, fuller))
         for target in reversed(donors):
+            if len(merge.moves) >= MOST_MOVES:
+                break
             self._fill(merge, movable, target, donors)
         if merge.moves:
             self._make(merge.moves, MAKES_WHOLE)
@@ -161,7 +166,7 @@ class _Look:
     def _fill(self, merge: Merge, movable: Movable, target: int, donors: list[int]) -> None:
         """Fill the hole of a broken node with a job of a node that is no fuller."""
         free = free_on(merge.ahead)
-        if not 0 < free[target] < self._capacity:
+        if not (free[target] > 0 and broken(merge.ahead)[target]):
             return
         allowed = np.zeros(self._nodes, dtype=np.bool_)
         allowed[target] = True
@@ -169,7 +174,7 @@ class _Look:
             if donor == target or not free[target] <= free[donor] < self._capacity:
                 continue
             for mover in movable.on(donor):
-                if mover.gpus == free[target] and self._is_worth([mover], 1):
+                if mover.gpus == free[target] and self._is_worth([mover]):
                     if self._keep(merge, merge.clear([mover], allowed)):
                         return
                     break
@@ -184,10 +189,10 @@ class _Look:
         merge.keep(moves)
         return True
 
-    def _is_worth(self, movers: list[Mover], nodes: int) -> bool:
-        """Whether jobs cost little beside what they would keep broken for as long as they are expected to run."""
+    def _is_worth(self, movers: list[Mover]) -> bool:
+        """Whether jobs cost little beside the whole node that is missing for as long as they are expected to run."""
         left_s = max(each.end_s for each in movers) - self._now
-        return sum(each.gpu_s for each in movers) <= self._limits.price * nodes * self._capacity * left_s
+        return sum(each.gpu_s for each in movers) <= self._limits.price * self._capacity * left_s
 
     def _make(self, moves: list[Move], purpose: str) -> None:
         """All leave first: a new place may be what another one had."""
