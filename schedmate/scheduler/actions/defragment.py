@@ -79,14 +79,13 @@ class _Look:
         state, layer, index = self._state, self._layer, self._state.cluster.pools[self._pool]
         plans = state.reservations.get(self._pool, ())
         slot = next((slot for slot in layer.reserved if any(each.slot == slot for each in plans)), None)
-        lane = None if slot is None else state.table.queue_lanes[slot]
-        if slot is None or lane is None:
+        if slot is None:
             return
         demand, start_s = state.table.demands[slot], min(each.start_s for each in plans if each.slot == slot)
         trial = Trial(state, self._tx, self._now)
         if start_s <= self._now or index.free_gpus < demand.least_gpus or not trial.has_quota(slot, self._pool):
             return
-        late, _ = trial.late(slot, lane, plans)
+        late, _ = trial.late(slot, plans)
         beside = [each.spare for i, each in enumerate(plans) if late >> i & 1]
 
         def fits(ahead: Index) -> bool:
