@@ -24,13 +24,15 @@ True
 
 The calls: `Scheduler.submit`, `Scheduler.end`, `Scheduler.withdraw` as things happen, `Scheduler.set_node_health` and
 `Scheduler.set_device_health` for the cluster, then `Scheduler.cycle`, which returns the slots started; those in
-`Scheduler.evicted` wait again. `Scheduler.wake_s` is when the next cycle is due if nothing happens,
+`Scheduler.evicted` wait again, unless they were started elsewhere at once (`Scheduler.migrated`; only with
+`Policy.defragment`). `Scheduler.wake_s` is when the next cycle is due if nothing happens,
 `Scheduler.told_to_leave` who is to save its state now, and `Scheduler.decision` says why.
 """
 
 from schedmate.scheduler.cluster import Cluster
 from schedmate.scheduler.cluster_types import ClusterSpec, PoolSpec
 from schedmate.scheduler.demand import Demand, Role
+from schedmate.scheduler.disruption import Disruption
 from schedmate.scheduler.policies import POLICIES, Policy
 from schedmate.scheduler.scheduler import Scheduler, Unschedulable
 from schedmate.scheduler.services import replicas
@@ -43,6 +45,7 @@ __all__ = [
     "ClusterSpec",
     "Decision",
     "Demand",
+    "Disruption",
     "Hints",
     "Job",
     "Placement",
