@@ -8,7 +8,7 @@ it needs.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from schedmate.scheduler.cluster_types import UNLIMITED, Shares, Spare
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.leaning import leaning
 from schedmate.scheduler.pending import Entry
-from schedmate.scheduler.placement import View
+from schedmate.scheduler.placement import View, best_offer
 from schedmate.scheduler.pool_index import PoolIndex
 from schedmate.scheduler.promises import binds
 from schedmate.scheduler.queue_layer import QueueLayer
@@ -72,11 +72,22 @@ class Trial:
         return lane.rank, entry[0] + standing_s - lane.shift_s, entry[1]
 
     def find(self, slot: int) -> Found | None:
-        """A start of the waiting job in ``slot`` now, on the first of its pools that has one."""
-        state, layer, table = self.state, self.layer, self.state.table
-        lane, demand = table.queue_lanes[slot], table.demands[slot]
-        if lane is None:
+        """A start of the waiting job in ``slot`` now, on the best of its pools that have one: see `best_offer`."""
+        table = self.state.table
+        lane, job, demand = table.queue_lanes[slot], table.jobs[slot], table.demands[slot]
+        if lane is None or job is None:
             return None
+        in_order = bool(
+            len(lane.pools) == 1
+            or job.gpu_types
+            or demand.gpu_types
+            or (job.hints is not None and job.hints.gpu_memory_mib is not None)
+        )
+        return best_offer(self._offers(slot, lane), demand, in_order)
+
+    def _offers(self, slot: int, lane: QueueLane) -> Iterator[tuple[Found, View, Shares]]:
+        """Starts of the waiting job in ``slot``, one a pool."""
+        state, layer, demand = self.state, self.layer, self.state.table.demands[slot]
         barred = layer.barred if slot not in layer.queue.reserved else {}
         for pool in lane.pools:
             index, verdicts = state.cluster.pools[pool], layer.verdicts[pool]
@@ -90,16 +101,17 @@ class Trial:
             if plans:
                 late, leave_s = self.late(slot, plans)
                 if late:
-                    if layer.use is not None and not self._has_later_quota(slot, lane, pool, late):
+                    if layer.use is not None and not self.has_later_quota(slot, lane, pool, late):
                         continue
                     beside = tuple(plan.spare for i, plan in enumerate(plans) if late >> i & 1)
                     if verdicts.is_no(index, demand, beside):
                         continue
-            shares = state.place(self._view(pool, late, beside), demand, leaning(self._hints(slot), self._now))
+            view = self._view(pool, late, beside)
+            shares = state.place(view, demand, leaning(self._hints(slot), self._now))
             if shares is not None:
-                return Found(pool, shares, late, leave_s)
-            verdicts.note_no(demand, beside)
-        return None
+                yield Found(pool, shares, late, leave_s), view, shares
+            else:
+                verdicts.note_no(demand, beside)
 
     def _hints(self, slot: int) -> Hints | None:
         job = self.state.table.jobs[slot]
@@ -229,7 +241,7 @@ class Trial:
             return BESIDE
         return IN_TIME if self.state.reservations.get(found.pool) else NOTHING_RESERVED
 
-    def _has_later_quota(self, slot: int, lane: QueueLane, pool: int, late: int) -> bool:
+    def has_later_quota(self, slot: int, lane: QueueLane, pool: int, late: int) -> bool:
         """Whether there is quota as well when the plans begin beyond which a job would run."""
         plans, milli = self.state.reservations.get(pool, ()), self._asked(slot, pool)
         own = [plan for plan in plans if plan.slot == slot]

@@ -81,11 +81,14 @@ class _Look:
         slot = next((slot for slot in layer.reserved if any(each.slot == slot for each in plans)), None)
         if slot is None:
             return
+        lane = state.table.queue_lanes[slot]
         demand, start_s = state.table.demands[slot], min(each.start_s for each in plans if each.slot == slot)
         trial = Trial(state, self._tx, self._now)
         if start_s <= self._now or index.free_gpus < demand.least_gpus or not trial.has_quota(slot, self._pool):
             return
         late, _ = trial.late(slot, plans)
+        if lane is None or (layer.use is not None and not trial.has_later_quota(slot, lane, self._pool, late)):
+            return
         beside = [each.spare for i, each in enumerate(plans) if late >> i & 1]
 
         def fits(ahead: Index) -> bool:
