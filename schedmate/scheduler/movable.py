@@ -95,8 +95,8 @@ class Movable:
         ran_s = now - table.starts_s[slot]
         if moved.times >= limits.moves_per_job or ran_s < rest_s or not ran_s > 0:  # started in this very cycle
             return None
-        work_s, end_s, lane = table.work_s(slot, now), layer.ends[self._pool].ends_s[slot], table.queue_lanes[slot]
-        saved_s = job.saved_s(work_s, told=False)
+        end_s, lane = layer.ends[self._pool].ends_s[slot], table.queue_lanes[slot]
+        work_s, saved_s = table.work_s(slot, now), table.saved_s(slot, now, told=False)
         after = assumed_again(self._state.policy.assume(job), table.done_s[slot] + saved_s, job.restart_s)
         late = self._late(after)
         if layer.use is not None and late & ~self._late_as_it_is(slot, end_s):
