@@ -20,7 +20,7 @@ def svg(series: Mapping[str, Sequence[tuple[float, int]]], nodes: int, days: flo
     lines = {name: _averages(each, days * 86400.0, nodes) for name, each in series.items()}
     high = max((value for line in lines.values() for _, value in line), default=1.0)
     x = linear(0, days, lambda day: f"{day:.0f}", [float(day) for day in range(int(days) + 1)])
-    plot = Plot((54, 34, WIDTH - 330, HEIGHT - 90), x, linear(0, high, lambda value: f"{value:.0f} %"))
+    plot = Plot((54, 34, WIDTH - 330, HEIGHT - 90), x, linear(0, high, lambda value: f"{value:g} %"))
     plot.axes("day", "nodes partly used (GFR)")
     styles = []
     for i, (name, line) in enumerate(lines.items()):
