@@ -121,7 +121,7 @@ def test_a_discarded_cycle_spends_nothing() -> None:
     assert layer is not None
     before = layer.ledger
     scheduler.transaction.begin()
-    for action in scheduler._actions:
+    for action in scheduler.actions:
         action(scheduler.state, scheduler.transaction, 50.0)
     assert len(layer.ledger.paid) == 3
     scheduler.transaction.discard()
