@@ -26,8 +26,8 @@ The calls: `Scheduler.submit`, `Scheduler.end`, `Scheduler.withdraw` as things h
 `Scheduler.set_device_health` for the cluster, then `Scheduler.cycle`, which returns the slots started; those in
 `Scheduler.evicted` wait again, unless they were started elsewhere at once (`Scheduler.migrated`). `Scheduler.wake_s` is
 when the next cycle is due if nothing happens, `Scheduler.told_to_leave` who is to save its state now,
-`Scheduler.resized` which gangs go on with other GPUs, and `Scheduler.decision` and `Scheduler.explain` say why. Or all of
-it as data: `Scheduler.apply` takes events, which a `journal.Journal` keeps.
+`Scheduler.resized` which gangs go on with other GPUs, and `Scheduler.decision` and `Scheduler.explain` say why. Or all
+of it as data: `Scheduler.apply` takes events, which a `journal.Journal` keeps.
 """
 
 from schedmate.scheduler.cluster import Cluster
