@@ -36,7 +36,7 @@ class Disruption:
     every_s: float = 30.0
     moves: float = 50.0
     lost_share: float = 0.005
-    price: float = 0.1
+    price: float = 0.05
     moves_per_job: int = 4
     rest_s: float = 1800.0
     tenant_share: float = 1.5
