@@ -131,7 +131,7 @@ def _draw(
     cluster_efficiency: float,
 ) -> Project:
     """A program with a batch that fits, but without a plan for how long it runs."""
-    gpus = min(_size(profile_named(spec.profile).gpus, at[0]), max(1, spec.cluster.gpus // 2))
+    gpus = _size(profile_named(spec.profile).gpus, at[0], spec.cluster.gpus // 2)
     style = pick(rng, [style for style in styles().values() if gpus in style.gpus])
     model = models()[pick(rng, style.models)]
     dataset = pick(rng, model.datasets)
@@ -190,10 +190,11 @@ def edited(rng: np.random.Generator, project: Project) -> Project:
     return replace(project, version=project.version + 1, dead=dead if rng.random() < 0.5 else project.dead)
 
 
-def _size(shares: Mapping[int, float], at: float) -> int:
-    """GPUs at a quantile of the published shares."""
+def _size(shares: Mapping[int, float], at: float, most: int) -> int:
+    """GPUs at a quantile of the published shares; what is too large for half of the cluster is the largest below."""
     edges = np.cumsum(list(shares.values()))
-    return int(list(shares)[min(int(np.searchsorted(edges, at * edges[-1], side="right")), len(edges) - 1)])
+    wanted = list(shares)[min(int(np.searchsorted(edges, at * edges[-1], side="right")), len(edges) - 1)]
+    return max((size for size in shares if size <= min(wanted, most)), default=1)
 
 
 def _launcher(rng: np.random.Generator, style: Style, gpus: int, cluster: ClusterSpec) -> str:

@@ -175,7 +175,7 @@ def _draft(
 ) -> Draft:
     rng = table.rng
     needed = evaluation_mib(project, hyper) if kind == "evaluation" else needed_mib(project, hyper)
-    if end.outcome == "failed" and end.failure == "config":
+    if end.failure == "config":
         needed = 0.0  # it died before anything was on the GPU
     return Draft(
         offset_s=offset_s,

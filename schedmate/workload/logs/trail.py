@@ -78,19 +78,21 @@ class Trail:
         return float(self.hyper.lr) * 0.5 * (1 + math.cos(math.pi * step / max(self.steps_planned, 1)))
 
     def steps(self, every: int) -> list[int]:
-        """Logged steps: the first, multiples of ``every`` thinned to about `RECORDS`, and the last of a whole run."""
-        stride = every * max(1, math.ceil(self.steps_done / every / RECORDS))
-        logged = {min(every, self.steps_done), *range(stride, self.steps_done + 1, stride)}
-        if self.steps_done == self.steps_planned:
-            logged.add(self.steps_done)
-        return sorted(logged - {0})
+        """Logged steps: the first, multiples of ``every`` thinned to about `RECORDS`, and the last of a whole run.
+
+        What is thinned depends on where the run ends, not on how far it is: a log only ever grows.
+        """
+        stride = every * max(1, math.ceil(self.last_step / every / RECORDS))
+        logged = {min(every, self.last_step), *range(stride, self.last_step + 1, stride)}
+        if self.last_step == self.steps_planned:
+            logged.add(self.last_step)
+        return sorted(step for step in logged if 0 < step <= self.steps_done)
 
     def batches(self, every: int) -> list[int]:
         """Logged steps of a loop that counts batches within epochs: the same batches in each, a few and the last."""
         per_epoch = self.per_epoch
-        epochs = max(1, self.steps_planned // per_epoch)
-        wanted = max(RECORDS_PER_EPOCH, RECORDS // epochs)
-        stride = every * max(1, math.ceil(per_epoch / every / wanted))
+        wanted = max(RECORDS_PER_EPOCH, RECORDS // max(1, math.ceil(self.last_step / per_epoch)))
+        stride = every * max(1, math.ceil(min(per_epoch, self.last_step) / every / wanted))
         logged = [*range(stride, per_epoch, stride), per_epoch]
         started = -(-self.steps_done // per_epoch)
         steps = (epoch * per_epoch + batch for epoch in range(started) for batch in logged)
