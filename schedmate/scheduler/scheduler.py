@@ -23,6 +23,7 @@ from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.pending import Lane, PendingQueue
 from schedmate.scheduler.placement import why_not
 from schedmate.scheduler.policies import Policy
+from schedmate.scheduler.promises import is_told
 from schedmate.scheduler.queue_layer import QueueLayer, class_of, queue_layer
 from schedmate.scheduler.reasons import why_waiting
 from schedmate.scheduler.state import JobTable, State
@@ -107,6 +108,7 @@ class Scheduler:
         table.pools[slot] = -1
         table.done_s[slot] = 0.0
         table.evictions[slot] = 0
+        table.since[slot] = state.cycles
         state.enqueue(slot, entry)
         state.fresh.append(slot)
         if policy.starvation_bound_s < math.inf:
@@ -161,6 +163,7 @@ class Scheduler:
         transaction.begin()
         for slot in slots:
             job = table.jobs[slot]
+            table.since[slot] = self.state.cycles
             transaction.evict(slot, now, job.saved_s(table.work_s(slot, now), told) if job is not None else 0.0)
         transaction.commit()
         return slots
@@ -207,6 +210,7 @@ class Scheduler:
         for action in self._actions:
             action(self.state, transaction, now)
         started = transaction.commit()
+        self.state.cycles += 1
         if layer is not None:
             self._idle_until_s = min(layer.due_s, self._layered_wake_s(layer))
         return started
@@ -244,7 +248,12 @@ class Scheduler:
         if shares is not None:
             pool = state.cluster.spec.pools[table.pools[slot]].name
             return Decision(job.job_id, "started", table.starts_s[slot], table.reasons[slot], Placement(pool, shares))
-        plans = tuple(plan for plans in state.reservations.values() for plan in plans if plan.slot == slot)
+        plans = tuple(
+            plan
+            for plans in state.reservations.values()
+            for plan in plans
+            if plan.slot == slot and (state.layer is None or not plan.guaranteed or is_told(state, plan))
+        )
         if plans:
             return self._reserved(job, plans, now)
         return Decision(job.job_id, "waiting", now, self._why_waiting(slot, job))
