@@ -9,8 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from schedmate.scheduler import ClusterSpec, Job, Policy, Scheduler, Unschedulable
 from schedmate.scheduler.cluster_types import DeviceShare
+from schedmate.scheduler.device_ends import DeviceEnds
 from schedmate.simulator.audit import audit
 from schedmate.simulator.scenario import setup
 from schedmate.simulator.scenario.types import Change
@@ -94,7 +97,7 @@ class World:
             track = running[which % len(running)]
             self.scheduler.evict(track.slot, self.now)
             self._back(track.slot)
-            self._forgive(lambda other: other.priority < track.job.priority)
+            self._forgive(lambda other: other.priority < track.job.priority, track.starves)
 
     def end(self, which: int) -> None:
         """One of the running jobs ends before its time."""
@@ -156,10 +159,11 @@ class World:
         self._same(twin, "one cycle after a discarded one")
         assert self.scheduler.wake_s == twin.wake_s
 
-    def _forgive(self, may_wait: Callable[[Job], bool]) -> None:
-        """Promises that no longer hold: to jobs of a lower class than one that came, was evicted, or starves."""
+    def _forgive(self, may_wait: Callable[[Job], bool], starves: bool = False) -> None:
+        """Promises that no longer hold: to jobs of a lower class than one that came or was evicted. One that
+        ``starves`` is of a higher class than all that do not."""
         for track in self.tracks.values():
-            if may_wait(track.job):
+            if may_wait(track.job) or (starves and not track.starves):
                 track.promised_s = math.inf
 
     def _starving(self) -> list[Track]:
@@ -276,6 +280,18 @@ class World:
             pool = self.spec.pools[table.pools[track.slot]].name
             for share in table.shares[track.slot] or ():
                 assert self.sick.get((pool, share[0])) != "down", f"{track.job.job_id} runs on a node that is down"
+        self._ends_by_device()
+
+    def _ends_by_device(self) -> None:
+        """What is kept by device and by node about ends equals that of a new table of all that runs."""
+        layer, table = self.scheduler.state.layer, self.scheduler.state.table
+        for ends in () if layer is None else (*layer.ends, *(layer.limits or ())):
+            if isinstance(ends, DeviceEnds):
+                made_anew = DeviceEnds(ends.layout, table.shares)
+                for end_s, slot in ends.order:
+                    made_anew.add(slot, end_s)
+                assert np.array_equal(made_anew.device_s, ends.device_s)
+                assert made_anew.on == ends.on
 
     def _same(self, twin: Scheduler, when: str) -> None:
         mine, theirs = self.scheduler, twin
