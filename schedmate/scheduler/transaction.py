@@ -7,6 +7,7 @@ one transaction object per scheduler; opening it costs nothing that grows with t
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from heapq import heappush
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from schedmate.scheduler import resizing
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import WHOLE_MILLI, PoolSpec, Shares
 from schedmate.scheduler.demand import Demand
-from schedmate.scheduler.elastic import slowest
+from schedmate.scheduler.elastic import counts, slowest
 from schedmate.scheduler.queue_layer import QueueLayer, assumed_again
 from schedmate.scheduler.state import State
 from schedmate.scheduler.undo import UNDO, ends_of, the_layer
@@ -32,12 +33,13 @@ class Savepoint(NamedTuple):
 class Transaction:
     """Changes to one `State`. Raises ``RuntimeError`` when opened twice or used while not open."""
 
-    __slots__ = ("_first", "_log", "_state", "is_open", "started")
+    __slots__ = ("_log", "_saved", "_saved_layer", "_state", "is_open", "started")
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._log: list[tuple[str, int, Any, float]] = []
-        self._first = Savepoint(0, 0, (), ())
+        self._saved: tuple[object, ...] = ()
+        self._saved_layer: tuple[object, ...] = ()
         self.started: list[int] = []
         self.is_open = False
 
@@ -46,7 +48,11 @@ class Transaction:
         if self.is_open:
             raise RuntimeError("a transaction is open already")
         self.is_open = True
-        self._first = self.savepoint()
+        state = self._state  # this is done for every job: a savepoint would take a while to make
+        self._saved = (
+            state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained,
+        )  # fmt: skip
+        self._saved_layer = state.layer.saved() if state.layer is not None else ()
         self.started = []
 
     def start(self, slot: int, pool: int, shares: Shares, now: float, reason: str) -> None:
@@ -54,7 +60,8 @@ class Transaction:
         state = self._state
         table, cluster = state.table, state.cluster
         cluster.pools[pool].take(shares)
-        if table.demands[slot].elastic:
+        elastic = table.demands[slot].elastic
+        if elastic:
             table.gpus[slot] = sum(share[1] for share in shares)
         cluster.allocated_gpus += table.gpus[slot]
         table.live[slot] = None
@@ -62,7 +69,7 @@ class Transaction:
         table.pools[slot] = pool
         table.starts_s[slot] = now
         table.reasons[slot] = reason
-        if table.demands[slot].elastic:
+        if elastic:
             table.phases[slot] = resizing.first_phase(state, slot, now)
         if state.ends is not None:
             state.ends.add(slot, now + table.assumed[slot].ends_s)
@@ -92,7 +99,7 @@ class Transaction:
         cluster.pools[table.pools[slot]].give(shares)
         cluster.allocated_gpus -= table.gpus[slot]
         table.shares[slot] = None
-        if slot in table.phases:
+        if table.phases and slot in table.phases:
             self._log.append(("phase", slot, table.phases.pop(slot), 0.0))
         state.gained = True
         self._log.append(("stop", slot, shares, end_s))
@@ -130,6 +137,32 @@ class Transaction:
         self._log.append(("resize", slot, before, 0.0))
         demand = self._state.table.demands[slot]
         self._charge_milli(layer, slot, milli_of(demand, shares) - milli_of(demand, before.shares), now)
+
+    def repair(self, slot: int, shares: Shares, now: float) -> None:
+        """Let the running gang in ``slot``, which has lost some of its GPUs, go on with ``shares`` from its last
+        checkpoint. With fewer replicas than it began with it is to get them back, see `QueueLayer.hurt`."""
+        layer, table = the_layer(self._state), self._state.table
+        saved_s, demand = table.saved_s(slot, now, told=False), table.demands[slot]
+        before = resizing.resize(self._state, layer, slot, shares, now, saved_s)
+        self._log.append(("resize", slot, before, 0.0))
+        self._charge_milli(layer, slot, milli_of(demand, shares) - milli_of(demand, before.shares), now)
+        fewer = any(n < own for n, own in zip(counts(demand, shares), table.phases[slot].own, strict=True))
+        if fewer and slot not in layer.hurt:
+            layer.hurt = (*layer.hurt, slot)
+
+    def take_from_plans(self, slot: int, pool: int, added: Shares) -> None:
+        """Plans leave less unused now that the running job in ``slot`` has ``added``, which takes nothing from them."""
+        state = self._state
+        lane, index, plans = state.table.queue_lanes[slot], state.cluster.pools[pool], state.reservations.get(pool, ())
+        kept = []
+        for plan in plans:
+            use, spare = plan.use, index.less(plan.spare, added)
+            if use is not None and lane is not None:
+                use = use.copy()
+                use.charge(lane.tenant, pool, milli_of(state.table.demands[slot], added))
+            kept.append(plan if use is plan.use and spare is plan.spare else replace(plan, spare=spare, use=use))
+        if plans:
+            state.reservations = {**state.reservations, pool: tuple(kept)}
 
     def withdraw(self, slot: int) -> None:
         """The waiting job in ``slot`` gives up; the slot is free to be used again after the commit."""
@@ -221,6 +254,8 @@ class Transaction:
         limit_s = layer.limits[pool].remove(slot) if layer.limits is not None else math.inf
         by_s = layer.leaving.remove(slot) if slot in layer.leaving.ends_s else math.inf
         self._log.append(("left", slot, (pool, end_s, limit_s), by_s))
+        if slot in layer.hurt:
+            layer.hurt = tuple(other for other in layer.hurt if other != slot)
         bit = 1 << pool
         layer.gained |= bit
         plans = self._state.reservations.get(pool, ())
@@ -299,7 +334,7 @@ class Transaction:
 
     def discard(self) -> None:
         """Undo everything."""
-        self.back_to(self._first)
+        self.back_to(Savepoint(0, 0, self._saved, self._saved_layer))
         self.is_open = False
 
     def savepoint(self) -> Savepoint:

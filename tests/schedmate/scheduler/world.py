@@ -144,6 +144,8 @@ class World:
             self.bad.get(at, set()).discard(device)
         for slot in setup.apply(self.scheduler, change, self.now):
             self._back(slot)
+        for slot in self.scheduler.repaired:
+            self._repaired(self.tracks[slot])
         for track in self.tracks.values():
             track.promised_s = math.inf
         self._check()
@@ -252,12 +254,21 @@ class World:
             track.left_s -= max(0.0, self.now - track.since_s) * track.speed
             track.since_s, track.speed = self.now + track.job.restart_s, self._speed(track)
 
+    def _repaired(self, track: Track) -> None:
+        """It goes on from its last checkpoint: what it has done since is to be done again."""
+        job, demand = track.job, track.job.demand
+        assert track.start_s is not None
+        assert job.repairable or (demand is not None and demand.elastic), f"{job.job_id} can not be repaired"
+        ran_s = max(0.0, self.now - track.since_s)
+        track.left_s -= job.saved_s(ran_s, told=False) * track.speed
+        track.since_s, track.speed = self.now + job.restart_s, self._speed(track)
+
     def _promises(self) -> None:
         waiting = {slot: track for slot, track in self.tracks.items() if track.start_s is None}
-        decisions = {slot: self.scheduler.decision(slot, self.now) for slot in waiting}
+        decisions = {slot: self.scheduler.decision(slot, self.now) for slot in self.tracks}
+        assert all(decision.reason for decision in decisions.values()), "every decision has a reason"
         for slot, track in waiting.items():
             decision = decisions[slot]
-            assert decision.reason, "every decision has a reason"
             if decision.guaranteed_start_s is not None:
                 track.promised_s = min(track.promised_s, decision.guaranteed_start_s)
             assert self.now <= track.promised_s + EPSILON_S, (
