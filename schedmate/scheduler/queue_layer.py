@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from schedmate.scheduler.classes import ClassQueue, Settled
 from schedmate.scheduler.cluster import Cluster, Index
 from schedmate.scheduler.cluster_types import Shares
+from schedmate.scheduler.disruption import Ledger
 from schedmate.scheduler.evictable import Evictable
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.fair_share import FairShare
@@ -42,9 +43,11 @@ class QueueLayer:
     that a slot with a plan can not start; ``asked_back`` the same of what is on loan. ``grow_s``: when a gang may grow
     again. ``hurt``: gangs that run on with fewer replicas since something broke. ``promised``: by slot, the number of
     cycles there had been when its guaranteed start was last told (see `promises`). ``barred``: by tenant and pool, the
-    rank of the strict head that is blocked there in this cycle.
-    (see `actions.preempt`); ``spared_s``: when that changes because something has run long enough; ``sought_s``: by
-    slot, when victims for it were last looked for where thousands run. ``claimed``: slots for which others leave.
+    rank of the strict head that is blocked there in this cycle. ``migrated`` are the slots moved in the last cycle,
+    ``ledger`` is what moves have cost. ``evictable`` runs and could make room; ``no_victims``: what it rests on that
+    nobody is evicted for a waiting job (see `actions.preempt`); ``spared_s``: when that changes because something has
+    run long enough; ``sought_s``: by slot, when victims for it were last looked for where thousands run. ``claimed``:
+    slots for which others leave.
     """
 
     tree: TenantTree
@@ -77,6 +80,8 @@ class QueueLayer:
     no_victims: dict[tuple[object, ...], tuple[tuple[object, ...], float]] = field(default_factory=dict)
     spared_s: float = math.inf
     sought_s: dict[int, float] = field(default_factory=dict)
+    migrated: tuple[int, ...] = ()
+    ledger: Ledger = field(default_factory=Ledger)
     grow_s: float = math.inf
     promised: dict[int, int] = field(default_factory=dict)
 
@@ -103,6 +108,8 @@ class QueueLayer:
             self.sought_s,
             self.preemptions,
             self.claimed,
+            self.migrated,
+            self.ledger,
             self.promised,
         )
 
@@ -124,6 +131,8 @@ class QueueLayer:
             self.sought_s,
             self.preemptions,
             self.claimed,
+            self.migrated,
+            self.ledger,
             self.promised,
         ) = saved  # type: ignore[assignment]
         self.standings_s = {}

@@ -81,7 +81,7 @@ class PreemptionWatch:
             for slot, due_s in self.due_s.items()
             if due_s <= now
         ]
-        for slot in scheduler.evicted:
+        for slot in set(scheduler.evicted) - set(scheduler.migrated):
             wrong += self._evicted(scheduler, slot, bool(started))
         return [*wrong, *self._deserved(scheduler), *self._services(scheduler)]
 
