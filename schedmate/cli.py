@@ -25,6 +25,7 @@ from schedmate.commands import (
     simulate,
     sweep,
     version,
+    workload,
 )
 from schedmate.config import use_sources
 from schedmate.console import visible
@@ -71,6 +72,7 @@ for _module in (
     simulate,
     compare,
     sweep,
+    workload,
     analyze,
     predict,
     diagnose,

@@ -10,17 +10,16 @@ from tempfile import TemporaryDirectory
 from analyzers.history import MemoryHistoryStore
 from analyzers.source import analyze
 from analyzers.types import JobRecord, SourceFacts
-from schedmate.demo.folder import OutFolder
-from schedmate.demo.history import WalkedHints, replay_records, submission_of
-from schedmate.demo.jobs import Workload, tree_name
-from schedmate.demo.params import WorkloadSpec
-from schedmate.demo.sessions import make_workload
-from schedmate.demo.write import write_sources
+from schedmate.demo.history import WalkedHints
+from schedmate.demo.jobs import FOLDER, Workload, make_workload, write_sources
 from schedmate.knowledge import estimates_named
 from schedmate.pipeline import Pipeline
 from schedmate.scheduler import ClusterSpec
 from schedmate.simulator import Estimates
 from schedmate.sweep.spec import Generated
+from schedmate.workload import WorkloadSpec
+from schedmate.workload.folder import OutFolder
+from schedmate.workload.records import record_of, submission_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +40,20 @@ def generate(asked: Generated, seed: int, load: float, estimates: str) -> Made:
     spec = WorkloadSpec(seed=seed, jobs=asked.jobs, load=asked.load * load)
     workload = make_workload(spec)
     cluster = ClusterSpec.uniform(spec.cluster.nodes, spec.cluster.gpus_per_node)
-    known = _hints(workload, spec) if estimates == "predicted" else estimates_named(estimates)
-    return Made(replay_records(workload), cluster, known)
+    known = _hints(workload) if estimates == "predicted" else estimates_named(estimates)
+    return Made([record_of(job.ask, job.truth) for job in workload.jobs], cluster, known)
 
 
-def _hints(workload: Workload, spec: WorkloadSpec) -> Estimates:
+def _hints(workload: Workload) -> Estimates:
     with TemporaryDirectory(prefix="schedmate-sweep-") as folder:
-        out = OutFolder(Path(folder) / "sources")
+        out = OutFolder(Path(folder) / "sources", "sweep")
         try:
-            folders = write_sources(out, workload, spec.seed)
-            submissions = {ask.job_id: submission_of(ask, folders, spec.cluster.gpu_type) for ask in workload.asks}
+            write_sources(out, workload)
+            submissions = {ask.job_id: submission_of(ask, out.root / FOLDER) for ask in workload.asks}
             known: dict[tuple[str, str, int, int], SourceFacts] = {}
             facts = {}
             for ask in workload.asks:
-                key = (tree_name(ask.project), ask.command, ask.gpus, ask.nodes)
+                key = (ask.tree, ask.command, ask.gpus, ask.nodes)
                 if key not in known:  # a sweep launches the same tree again and again
                     known[key] = analyze(submissions[ask.job_id])
                 facts[ask.job_id] = known[key]
