@@ -78,7 +78,7 @@ def queue(runs: Sequence[Run]) -> Figure:
         "The queue by size of job",
         "GPUs that waiting jobs ask for, stacked by the size of the job, a row a policy.",
         "GPUs (vertical) asked for by jobs that wait for their first start, mean of each stretch, stacked by the size "
-        f"of the job in GPUs: the darker, the larger. {data_of(runs)}",
+        f"of the job in GPUs: the stronger the colour, the larger. {data_of(runs)}",
         draw,
     )
 
