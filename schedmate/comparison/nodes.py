@@ -25,8 +25,9 @@ def occupancy(run: Run) -> list[Figure]:
             figure(
                 f"Nodes over time: {name}",
                 f"Share of the GPUs of {pool['nodes']} nodes that is allocated, over time, under {name}.",
-                f"Node number (vertical; {grouped}) over time (horizontal). The stronger the colour, the more of a node's GPUs are "
-                f"allocated: up to 25, 50, 75 and 99 %, and all of them; paper colour is idle. {data_of([run])}",
+                f"Node number (vertical; {grouped}) over time (horizontal). The stronger the colour, the more "
+                f"of a node's GPUs are allocated: up to 25, 50, 75 and 99 %, and all of them; paper colour is idle. "
+                f"{data_of([run])}",
                 _draw(run, number),
             )
         )
