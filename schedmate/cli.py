@@ -22,6 +22,7 @@ from schedmate.commands import (
     progress,
     serve,
     simulate,
+    trace,
     version,
 )
 from schedmate.config import use_sources
@@ -64,7 +65,7 @@ def _root(
     use_sources(config_file, settings or [])
 
 
-for _module in (demo, simulate, analyze, predict, diagnose, progress, batch, serve, history, config, version):
+for _module in (demo, simulate, trace, analyze, predict, diagnose, progress, batch, serve, history, config, version):
     _module.register(app)
 
 

@@ -9,7 +9,7 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, TextIO, cast
 
 from prompts.errors import UserError
 from schedmate.ports import TraceNotes
@@ -73,7 +73,7 @@ def chunks(path: Path) -> Iterator[str]:
     return _guarded(path, _pieces)
 
 
-def writer_for(path: Path) -> IO[str]:
+def writer_for(path: Path) -> TextIO:
     """A text stream into a new file, packed as its name ends (.gz, .xz, .zst); `UserError` where it can not be."""
     try:
         if path.suffix == ".gz":
@@ -81,7 +81,7 @@ def writer_for(path: Path) -> IO[str]:
             packed = gzip.GzipFile(filename="", fileobj=path.open("wb"), mode="wb", mtime=0)
             return io.TextIOWrapper(cast(IO[bytes], packed), encoding="utf-8", newline="")
         if path.suffix == ".xz":
-            return lzma.open(path, "wt", encoding="utf-8", newline="")
+            return io.TextIOWrapper(lzma.LZMAFile(path, "wb"), encoding="utf-8", newline="")
         if path.suffix in (".zst", ".zstd"):
             zstd = _zstandard(path)
             stream = zstd.ZstdCompressor().stream_writer(path.open("wb"), closefd=True)

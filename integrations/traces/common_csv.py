@@ -66,9 +66,9 @@ class CommonTrace:
 
 
 class CommonWriter:
-    """Writes the common form; nothing is lost but the texts of what is not in a record."""
+    """Writes the common form."""
 
-    name = "schedmate"
+    name = "csv"
 
     def write(self, records: Iterable[JobRecord], stream: TextIO, notes: TraceNotes) -> tuple[int, Mapping[str, int]]:
         """Write all records, in their order."""
