@@ -37,6 +37,7 @@ class Missing:
 
 def missing_from(jobs: Collected) -> list[Missing]:
     """Fields that some or all jobs lack, in order of what hurts most; those that nearly all have are not told."""
-    count = max(1, len(jobs))
-    shares = {name: jobs.known.get(name, 0) / count for name in _NEEDED_FOR}
+    with_gpus = int((jobs.gpus > 0).sum())
+    counts = {"gpu_type": with_gpus}
+    shares = {name: jobs.known.get(name, 0) / max(1, counts.get(name, len(jobs))) for name in _NEEDED_FOR}
     return [Missing(name, share, _NEEDED_FOR[name]) for name, share in shares.items() if share < _ALL]

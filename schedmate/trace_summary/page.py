@@ -28,6 +28,7 @@ def page(jobs: Collected, summary: dict[str, Any], unix_begin_s: float | None) -
         _TEMPLATES,
         "trace.html.j2",
         summary=summary,
+        name=Path(summary["file"]).name,
         figures=[each.html for each in drawn if each is not None],
         owners=[(title, summary[key]) for title, key in _OWNERS if summary[key]],
         duration=lambda value: "–" if value is None else duration(value),
