@@ -15,6 +15,8 @@ from schedmate.trace_files import chunks
 _MAX_OBJECT_CHARS = 1 << 26
 #: An error this near to the end of what was read may be for want of more text.
 _NEAR_END_CHARS = 32
+#: What a value of which nothing can be missing ends with.
+_CLOSED = '}]"'
 _BETWEEN = re.compile(r"[\s,]*+")
 
 
@@ -24,7 +26,7 @@ def objects(path: Path, key: str | None) -> Iterator[tuple[int, Any]]:
     Raises `UserError` where the text is cut or is no JSON.
     """
     text = _Text(path)
-    opening = re.compile(r"\s*\[" if key is None else rf'"{re.escape(key)}"\s*:\s*\[')
+    opening = re.compile(r"\A\s*\[" if key is None else rf'"{re.escape(key)}"\s*:\s*\[')
     text.skip_past(opening, f"no JSON array {key!r}" if key else "no JSON array")
     number = 0
     while True:
@@ -49,7 +51,8 @@ class _Text:
     def skip_past(self, pattern: re.Pattern[str], missing: str) -> None:
         """Move behind the first match."""
         while (match := pattern.search(self._window)) is None:
-            if len(self._window) > _MAX_OBJECT_CHARS or not self._more():
+            wrong = pattern.pattern.startswith(r"\A") and self._window.strip()
+            if wrong or len(self._window) > _MAX_OBJECT_CHARS or not self._more():
                 raise UserError(f"{self._path}: {missing} in it", "give the file as it was dumped")
         self._at = match.end()
 
@@ -69,7 +72,10 @@ class _Text:
         """The JSON value that stands here."""
         while True:
             try:
-                value, self._at = self._decoder.raw_decode(self._window, self._at)
+                value, end = self._decoder.raw_decode(self._window, self._at)
+                if end == len(self._window) and self._window[-1] not in _CLOSED and self._more():
+                    continue  # a number may go on
+                self._at = end
                 return value
             except RecursionError:
                 raise self._error(number, "is nested too deeply") from None

@@ -80,6 +80,7 @@ class _Columns:
             self.names.pop()
         self.at = {name: position for position, name in reversed(list(enumerate(self.names)))}
         self.free = [self.at[name] for name in _FREE_TEXT if name in self.at]
+        self.ends_in_text = self.names[-1] in _FREE_TEXT
         self._require(path)
 
     def _require(self, path: Path) -> None:
@@ -129,30 +130,39 @@ def _whole_rows(
     """Cells of rows with all their columns: a submit line may hold line breaks. What stays short is counted."""
     wanted = len(columns.names)
     begun: list[tuple[int, str]] = []
+    whole: tuple[int, list[str]] | None = None  # kept back: what follows may belong to its last cell
+
+    def give_up() -> None:
+        for short, _ in begun:
+            notes.skip("too few columns", f"line {short}")
+        begun.clear()
+
     for number, line in numbered:
         cells = columns.split(line)
-        if len(cells) == wanted:
-            for short, _ in begun:
-                notes.skip("too few columns", f"line {short}")
-            begun = []
-            yield number, cells
+        if whole is not None and not begun and len(cells) == 1 and columns.ends_in_text and line.strip():
+            whole[1][-1] += "\n" + cells[0]
             continue
+        if len(cells) < wanted:
+            if not line.strip() and not begun:
+                continue
+            begun.append((number, line))
+            number, cells = begun[0][0], columns.split("".join(part for _, part in begun))
+            if len(cells) < wanted:
+                if len(begun) >= _MAX_LINES_OF_A_ROW:
+                    give_up()
+                continue
+            if len(cells) == wanted:
+                begun.clear()
+        give_up()
         if len(cells) > wanted:
             notes.skip("too many columns", f"line {number}")
             continue
-        if not line.strip() and not begun:
-            continue
-        begun.append((number, line))
-        cells = columns.split("".join(part for _, part in begun))
-        if len(cells) == wanted:
-            yield begun[0][0], cells
-            begun = []
-        elif len(begun) >= _MAX_LINES_OF_A_ROW or len(cells) > wanted:
-            for short, _ in begun:
-                notes.skip("too few columns", f"line {short}")
-            begun = []
-    for short, _ in begun:
-        notes.skip("too few columns", f"line {short}")
+        if whole is not None:
+            yield whole
+        whole = (number, cells)
+    give_up()
+    if whole is not None:
+        yield whole
 
 
 def _jobs(rows: Iterator[tuple[int, list[str]]], reader: _Reader, notes: TraceNotes) -> Iterator[JobRecord]:

@@ -24,9 +24,7 @@ _ESTIMATES = ("requested", "perfect", "predicted")
 
 
 def simulate(
-    trace: Annotated[
-        Path, typer.Argument(help="Trace of jobs: CSV, SWF, an sacct dump or another.", metavar="TRACE")
-    ],
+    trace: Annotated[Path, typer.Argument(help="Trace of jobs: CSV, SWF, an sacct dump or another.", metavar="TRACE")],
     nodes: Annotated[int | None, typer.Option("--nodes", help="Number of equal nodes.", metavar="N")] = None,
     gpus_per_node: Annotated[int, typer.Option("--gpus-per-node", help="GPUs of each node.", metavar="G")] = 8,
     cluster: Annotated[
