@@ -23,7 +23,7 @@ from benchmarks.baselines import packing
 from benchmarks.baselines.candidates import Learner, expected_waste
 from benchmarks.baselines.fgd import fgd, fgd_exact
 from benchmarks.baselines.gpu_share import WHOLE_GPU_MILLI, ClusterArrays, Pod, Policy
-from benchmarks.core_packing import CorePacking
+from benchmarks.core_packing import CorePacking, SchedulerPacking
 
 NODE_FILE = "openb_node_list_gpu_node.csv.gz"
 POD_FILE = "openb_pod_list_default.csv.gz"
@@ -120,7 +120,8 @@ def policies() -> dict[str, PolicyMaker]:
         "expected stranding only": lambda _, history, models: expected_waste(history, models, device_weight=0.0),
         "expected remnants only": lambda _, history, models: expected_waste(history, models, node_weight=0.0),
         "expected waste, no pull": lambda _, history, models: expected_waste(history, models, pull=0.0),
-        "ours (the scheduler core)": lambda *_: CorePacking(),
+        "ours (the scheduler)": lambda *_: SchedulerPacking(),
+        "ours (its placement alone)": lambda *_: CorePacking(),
         "expected waste, no scarcity": lambda _, history, models: expected_waste(history, models, scarcity_weight=0.0),
     }
 

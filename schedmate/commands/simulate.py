@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from analyzers.types import JobRecord
     from schedmate.ports import TraceNotes
-    from schedmate.scheduler import ClusterSpec
+    from schedmate.scheduler import ClusterSpec, Tenant
     from schedmate.simulator import Estimates
 
 _SPREAD = ("mean", "p50", "p99", "max")
@@ -67,7 +67,7 @@ def simulate(
     from schedmate.simulator import policy_named, simulate
     from schedmate.traces import trace_options
 
-    spec = _cluster(nodes, gpus_per_node, cluster)
+    spec, tenants = _cluster(nodes, gpus_per_node, cluster)
     names = _policies(policy)
     needing = [policy_named(name).name for name in names if policy_named(name).needs_estimates]
     if estimates not in _ESTIMATES:
@@ -89,12 +89,18 @@ def simulate(
     summaries: dict[str, dict[str, Any]] = {}
     with progress("replaying", len(jobs) * len(names)) as advance:
         for name in names:
-            result = simulate(jobs, spec, name, _knowledge(estimates), advance=advance)
+            result = simulate(jobs, spec, name, _knowledge(estimates), tenants=tenants, advance=advance)
             if not result.job_ids:
                 why = next(iter(result.skipped), "no job")
                 raise UserError(f"{trace}: no job of it can be replayed on this cluster ({why})", "see --nodes")
             summaries[name] = result.summary()
     warnings += [f"{count} of {len(jobs)} jobs left out: {why}" for why, count in result.skipped.items()]
+    if result.unknown_tenants:
+        first = next(iter(result.unknown_tenants))
+        warnings.append(
+            f"{sum(result.unknown_tenants.values())} of {len(jobs)} jobs name a tenant that {cluster} does not have "
+            f"(such as {first!r}): they are nobody's"
+        )
     if json_:
         print_json(_document(trace, notes, spec, estimates, warnings, summaries))
         return
@@ -103,16 +109,17 @@ def simulate(
     _print_table(trace, spec, estimates, summaries)
 
 
-def _cluster(nodes: int | None, gpus_per_node: int, file: Path | None) -> ClusterSpec:
-    from schedmate.simulator.cluster_file import read_cluster, uniform_cluster
+def _cluster(nodes: int | None, gpus_per_node: int, file: Path | None) -> tuple[ClusterSpec, tuple[Tenant, ...]]:
+    from schedmate.simulator.cluster_file import read_cluster, read_tenants, uniform_cluster
 
     if file is not None and nodes is not None:
         raise UserError("both --nodes and --cluster were given", "give one of them")
     if file is not None:
-        return read_cluster(file)
+        spec = read_cluster(file)
+        return spec, read_tenants(file, spec)
     if nodes is None:
         raise UserError("how large is the cluster", "give --nodes N [--gpus-per-node G] or --cluster FILE")
-    return uniform_cluster(nodes, gpus_per_node)
+    return uniform_cluster(nodes, gpus_per_node), ()
 
 
 def _policies(text: str) -> list[str]:
@@ -216,8 +223,19 @@ def _print_table(trace: Path, spec: ClusterSpec, estimates: str, summaries: Mapp
     table.add_row("GPUs allocated (SOR)", *(_percent(s["sor"]) for s in every))
     table.add_row("  until the last submission", *(_percent(s["sor_while_arriving"]) for s in every))
     table.add_row("nodes fragmented (GFR)", *(_percent(s["gfr"]["mean"]) for s in every))
+    for name in every[0].get("tenants", {}):
+        owned = [s["tenants"][name] for s in every]
+        if owned[0]["jobs"]:
+            table.add_row(f"tenant {name or '(none)'}, waiting, mean", *(_mean(each) for each in owned))
+            table.add_row("  share of the GPU time", *(_percent(each["share"]) for each in owned))
     table.add_row("makespan", *(short_duration(s["makespan_s"]) for s in every))
     out().print(table)
+
+
+def _mean(owned: Mapping[str, Any]) -> str:
+    from schedmate.durations import short_duration
+
+    return short_duration(owned["queueing_s"]["mean"])
 
 
 def _percent(value: float | None) -> str:

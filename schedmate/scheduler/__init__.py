@@ -32,7 +32,7 @@ from schedmate.scheduler.cluster import Cluster
 from schedmate.scheduler.cluster_types import ClusterSpec, PoolSpec
 from schedmate.scheduler.demand import Demand, Role
 from schedmate.scheduler.policies import POLICIES, Policy
-from schedmate.scheduler.scheduler import Scheduler, Unschedulable
+from schedmate.scheduler.scheduler import OverQuota, Scheduler, Unschedulable
 from schedmate.scheduler.services import replicas
 from schedmate.scheduler.tenants import Queueing, Quota, Tenant
 from schedmate.scheduler.types import Decision, Hints, Job, Placement, Reservation
@@ -45,6 +45,7 @@ __all__ = [
     "Demand",
     "Hints",
     "Job",
+    "OverQuota",
     "Placement",
     "Policy",
     "PoolSpec",

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from schedmate.scheduler.cluster import Index
-from schedmate.scheduler.cluster_types import Shares, Spare
+from schedmate.scheduler.cluster_types import DeviceShare, Shares, Spare
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.placement import PlacementRule
@@ -79,13 +79,15 @@ class Ahead:
 
     def enough(self, demand: Demand) -> int:
         """A number of releases before which there are too few GPUs, on whatever nodes; -1 if there never are enough."""
-        free, gpus = self._index.free_gpus, self._table.gpus
+        free, gpus, demands = self._index.free_gpus, self._table.gpus, self._table.demands
         if free >= demand.least_gpus:
             return 0
         for i, (end_s, slot) in enumerate(self._order):
             if end_s == math.inf:
                 break
             free += gpus[slot]
+            if demands[slot].roles:
+                free += _shared_gpus(self._table.shares[slot] or ())
             if free >= demand.least_gpus:
                 return i + 1
         return -1
@@ -119,6 +121,11 @@ def earliest(
             if found is not None:
                 return found
     return None
+
+
+def _shared_gpus(shares: Shares) -> int:
+    """The GPUs of which shares hold a part: at most so many more are free whole when they are given back."""
+    return sum(share.devices.bit_count() for share in shares if isinstance(share, DeviceShare) and not share.gpus)
 
 
 def _releases_before(ahead: Ahead, until_s: float) -> int:

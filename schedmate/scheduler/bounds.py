@@ -19,23 +19,25 @@ T = TypeVar("T")
 class Bound(NamedTuple):
     """Seconds of run time of one job: taken to end within ``within_s`` against expected starts, within ``limit_s`` for
     sure; ``leaves_s``: within which it is expected to end with confidence enough to be evicted if it does not,
-    infinite if it may not be. ``rank`` of its class; number of its ``tenant``."""
+    infinite if it may not be. ``rank`` of its class, and ``since`` when it is in it; number of its ``tenant``."""
 
     within_s: float
     limit_s: float
     leaves_s: float
     rank: float
     tenant: float
+    since: float
 
 
 class PlanBound(NamedTuple):
-    """A plan: when it starts, the rank of its class, whether hard limits alone count against it, and whether a promise
-    to leave counts as well."""
+    """A plan: when it starts, the rank of its class, whether hard limits alone count against it, whether a promise to
+    leave counts as well, and before when jobs of a higher class must have come to be bound by it too."""
 
     start_s: float
     rank: float
     hard: bool
     takes_promise: bool
+    bound_before: float
 
 
 class Allowed(NamedTuple):
@@ -83,7 +85,7 @@ class Bounds(Generic[T]):
         With removed entries there may be some too many. ``bound`` is asked for each new slot.
         """
         self._settle(bound)
-        within_s, limit_s, leaves_s, rank, tenant = self._columns
+        within_s, limit_s, leaves_s, rank, tenant, since = self._columns
         late: NDArray[np.int64] = np.zeros(len(self._entries), dtype=np.int64)
         if plans:
             start_s = np.array([plan.start_s for plan in plans])[:, None]
@@ -91,7 +93,8 @@ class Bounds(Generic[T]):
             promise = np.array([plan.takes_promise for plan in plans])[:, None]
             beyond = np.where(hard, limit_s, within_s) + now > start_s
             beyond &= ~(promise & (leaves_s + now <= start_s))
-            beyond &= np.array([plan.rank for plan in plans])[:, None] <= rank
+            bound_before = np.array([plan.bound_before for plan in plans])[:, None]
+            beyond &= (np.array([plan.rank for plan in plans])[:, None] <= rank) | (since < bound_before)
             late = (beyond << np.arange(len(plans), dtype=np.int64)[:, None]).sum(axis=0)
         number = tenant.astype(np.int64)
         may = allowed.now[number]

@@ -61,10 +61,10 @@ class QueueLane:
     """The waiting jobs of one tenant and class that accept exactly ``pools``, in order.
 
     ``rank`` orders classes, the smaller first; -inf for those that have waited too long, +-0 if classes mix by age.
-    ``shift_s`` is taken off the order of its jobs.
+    ``shift_s`` is taken off the order of its jobs. ``latest``: the largest ``since`` of any that was in it.
     """
 
-    __slots__ = ("_by_demand", "number", "order", "pool_bits", "pools", "rank", "shift_s", "tenant")
+    __slots__ = ("_by_demand", "latest", "number", "order", "pool_bits", "pools", "rank", "shift_s", "tenant")
 
     def __init__(
         self, number: int, tenant: int, rank: float, shift_s: float, pools: tuple[int, ...], live: list[Entry | None]
@@ -75,6 +75,7 @@ class QueueLane:
         self.shift_s = shift_s
         self.pools = pools
         self.pool_bits = sum(1 << pool for pool in pools)
+        self.latest = -1
         self.order = OrderedEntries(live)
         self._by_demand: dict[tuple[Demand, int], JobClass] = {}
 

@@ -44,9 +44,9 @@ def _choose(levels: tuple[tuple[int, ...], ...], free: int, gpus: int) -> int:
 
 
 def islands_with(shape: NodeShape, free: int, gpus: int) -> list[int]:
-    """The free devices of each island that has ``gpus`` of them, the tightest first."""
-    holding = [island & free for island in runs(shape.gpus, shape.islands) if (island & free).bit_count() >= gpus]
-    return sorted(holding, key=int.bit_count)
+    """The devices of each island that has ``gpus`` free ones, the tightest first."""
+    holding = [island for island in runs(shape.gpus, shape.islands) if (island & free).bit_count() >= gpus]
+    return sorted(holding, key=lambda island: (island & free).bit_count())
 
 
 def near_nics(shape: NodeShape, devices: int) -> int:

@@ -51,12 +51,14 @@ class Request(NamedTuple):
 
 
 class Outlook:
-    """The demands seen by a cluster, counted. ``revision`` changes when it is time to make tables anew."""
+    """The demands seen by a cluster, counted. ``revision`` changes when it is time to make tables anew, from
+    ``settled``: the counts at that very time, so that it does not matter when somebody looks."""
 
-    __slots__ = ("_next", "_seen", "counts", "revision")
+    __slots__ = ("_next", "_seen", "counts", "revision", "settled")
 
     def __init__(self) -> None:
         self.counts: dict[Demand, int] = {}
+        self.settled: Mapping[Demand, int] = {}
         self.revision = 0
         self._seen = 0
         self._next = FIRST_LOOK
@@ -68,8 +70,21 @@ class Outlook:
         if self._seen >= self._next:
             self._next += min(self._next, _LONGEST_LOOK)
             self.revision += 1
+            self.settled = self.counts.copy()
         if len(self.counts) > _MOST_DEMANDS:
             self.counts = {kept: count // 2 for kept, count in self.counts.items() if count > 1}
+
+    def recall(self, other: Outlook) -> None:
+        """Know what another one knows, and nothing else."""
+        self.counts, self.settled = other.counts.copy(), other.settled
+        self.revision, self._seen, self._next = other.revision, other._seen, other._next
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Outlook) and (self.counts, self.settled, self._seen, self._next) == (
+            other.counts, other.settled, other._seen, other._next,
+        )  # fmt: skip
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class Waste:
@@ -90,7 +105,7 @@ class Waste:
         """Whether enough was seen; brings the tables up to date."""
         if self._outlook.revision != self._revision:
             self._revision = self._outlook.revision
-            requests = self._requests(self._outlook.counts)
+            requests = self._requests(self._outlook.settled)
             self._stranded = self._strandings(requests)
             self._remnants = _remnants(requests)
         return self._revision > 0

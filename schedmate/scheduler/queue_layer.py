@@ -38,7 +38,9 @@ class QueueLayer:
     ``moved`` an expected end moved, expected plans are void; ``broken`` a higher class took from plans of a lower.
     ``void`` are single plans that do not hold. ``renewed_s``: when the plans of a slot were last made to follow what
     has happened. ``due_s``: when a blocked job becomes due for a reservation. ``looked_at``: what the verdict rests on
-    that a slot with a plan can not start. ``barred``: (tenant, pool) where a strict head is blocked in this cycle.
+    that a slot with a plan can not start. ``promised``: by slot, the number of cycles there had been when its
+    guaranteed start was last told (see `promises`). ``barred``: by tenant and pool, the rank of
+    the strict head that is blocked there in this cycle.
     """
 
     tree: TenantTree
@@ -56,12 +58,13 @@ class QueueLayer:
     moved: int = 0
     broken: int = 0
     evicted: tuple[int, ...] = ()
-    barred: frozenset[tuple[int, int]] = frozenset()
+    barred: dict[tuple[int, int], float] = field(default_factory=dict)
     standings_s: dict[int, float] = field(default_factory=dict)
     renewed_s: dict[int, float] = field(default_factory=dict)
     void: frozenset[PlanKey] = frozenset()
     looked_at: dict[int, tuple[Settled, ...]] = field(default_factory=dict)
     due_s: float = math.inf
+    promised: dict[int, int] = field(default_factory=dict)
 
     @property
     def is_idle(self) -> bool:
@@ -80,6 +83,7 @@ class QueueLayer:
             self.barred,
             self.renewed_s,
             self.void,
+            self.promised,
         )
 
     def put_back(self, saved: tuple[object, ...]) -> None:
@@ -94,6 +98,7 @@ class QueueLayer:
             self.barred,
             self.renewed_s,
             self.void,
+            self.promised,
         ) = saved  # type: ignore[assignment]
         self.standings_s = {}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from schedmate.scheduler.placement import why_not
 from schedmate.scheduler.state import State
 from schedmate.scheduler.tenants import Queueing
@@ -20,21 +22,31 @@ def why_waiting(state: State, tx: Transaction, slot: int, now: float) -> str:
         spec = state.cluster.spec.pools[pool]
         quota = layer.use.why_not(lane.tenant, pool, asked_milli(demand, spec)) if layer.use is not None else ""
         index = state.cluster.pools[pool]
-        if quota:
+        barred = layer.barred.get((lane.tenant, pool), math.inf) <= lane.rank
+        behind = _behind(state, slot, lane.tenant) if barred else ""
+        if behind and (quota or state.place(index, demand) is not None):
+            reasons.append(behind)
+        elif quota:
             reasons.append(quota)
         elif state.place(index, demand) is None:
             reasons.append(why_not(spec, index, demand))
-        elif (lane.tenant, pool) in layer.barred and slot not in layer.queue.reserved:
-            reasons.append(f"stands behind {_head(state, lane.tenant)}in the strict queue {_name(state, lane.tenant)}")
         else:
             plans = state.reservations.get(pool, ())
-            late = Trial(state, tx, now).late(slot, lane, plans)[0]
+            late = Trial(state, tx, now).late(slot, plans)[0]
             delayed = dict.fromkeys(plan.slot for i, plan in enumerate(plans) if late >> i & 1)
             names = [job.job_id for each in delayed if (job := table.jobs[each]) is not None]
             if names:
                 reasons.append(f"would delay the reserved start of job {', '.join(names[:3])}")
     none = "waits for its reserved start" if slot in layer.queue.reserved else "no cycle has run since it was submitted"
     return "; ".join(dict.fromkeys(reasons)) or none
+
+
+def _behind(state: State, slot: int, tenant: int) -> str:
+    """That the head of the job's own strict queue is blocked; empty if it is that head itself."""
+    layer = state.layer
+    if layer is None or slot in layer.queue.reserved or slot in state.blocked:
+        return ""
+    return f"stands behind {_head(state, tenant)}in the strict queue {_name(state, tenant)}"
 
 
 def _head(state: State, tenant: int) -> str:

@@ -20,9 +20,11 @@ from schedmate.scheduler.cluster import Cluster
 from schedmate.scheduler.cluster_types import ClusterSpec, Health
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.expected_ends import ExpectedEnds
+from schedmate.scheduler.outlook import Outlook
 from schedmate.scheduler.pending import Lane, PendingQueue
 from schedmate.scheduler.placement import why_not
 from schedmate.scheduler.policies import Policy
+from schedmate.scheduler.promises import is_told
 from schedmate.scheduler.queue_layer import QueueLayer, class_of, queue_layer
 from schedmate.scheduler.reasons import why_waiting
 from schedmate.scheduler.state import JobTable, State
@@ -33,6 +35,10 @@ from schedmate.scheduler.types import Decision, Job, Placement, Reservation
 
 class Unschedulable(ValueError):  # noqa: N818
     """No pool could ever hold the job; the text says why."""
+
+
+class OverQuota(Unschedulable):
+    """The quota of its tenant could never hold the job."""
 
 
 class Scheduler:
@@ -70,10 +76,13 @@ class Scheduler:
         self._last_s = self._idle_until_s = -math.inf
 
     def submit(self, job: Job) -> int:
-        """Queue a job and return its slot. Raises `Unschedulable` when even an empty cluster could not hold it."""
+        """Queue a job and return its slot. Raises `Unschedulable` when even an empty cluster could not hold it, or when
+        it asks for what only policies with the full queue layer know."""
         state = self.state
         if state.layer is not None:
             return self._submit_layered(state.layer, job)
+        if job.demand is not None or job.priority or job.tenant is not None or job.gpu_types:
+            self._refuse_what_is_ignored(job)
         lane, demand = self._lanes.get((job.gpus, job.gpu_type)) or self._lane_for(job)
         table, policy = state.table, state.policy
         slot = table.slot()
@@ -95,6 +104,8 @@ class Scheduler:
         state, policy = self.state, self.state.policy
         key = (job.gpus, job.gpu_type, job.gpu_types, job.demand, job.tenant, job.priority, _memory_hint(job))
         lane, demand = self._queue_lanes.get(key) or self._queue_lane_for(layer, job, key)
+        if state.cluster.outlook is not None:
+            state.cluster.outlook.observe(demand)
         table = state.table
         slot = table.slot()
         entry = (policy.order(job, state.cluster.spec.gpus), self._sequence, slot)
@@ -107,11 +118,25 @@ class Scheduler:
         table.pools[slot] = -1
         table.done_s[slot] = 0.0
         table.evictions[slot] = 0
+        table.since[slot] = state.cycles
         state.enqueue(slot, entry)
         state.fresh.append(slot)
         if policy.starvation_bound_s < math.inf:
             heappush(layer.waits, (job.submit_s + policy.starvation_bound_s, entry[1], slot))
         return slot
+
+    @property
+    def outlook(self) -> Outlook | None:
+        """What was learned of the jobs to come from those submitted; None where all pools are known by counts only."""
+        return self.state.cluster.outlook
+
+    def recall(self, outlook: Outlook) -> None:
+        """Go on with what an earlier scheduler of this cluster had learned, in place of what was learned from the jobs
+        submitted so far. It is the one part of the state that what runs and waits does not tell: call this when they
+        have been submitted again after a restart. ``ValueError`` where all pools are known by counts only."""
+        if self.state.cluster.outlook is None:
+            raise ValueError("pools that are known by counts only learn nothing of the jobs to come")
+        self.state.cluster.outlook.recall(outlook)
 
     def withdraw(self, slot: int) -> None:
         """The waiting job in ``slot`` was taken back by its user. ``ValueError`` if it does not wait."""
@@ -161,6 +186,7 @@ class Scheduler:
         transaction.begin()
         for slot in slots:
             job = table.jobs[slot]
+            table.since[slot] = self.state.cycles
             transaction.evict(slot, now, job.saved_s(table.work_s(slot, now), told) if job is not None else 0.0)
         transaction.commit()
         return slots
@@ -207,6 +233,7 @@ class Scheduler:
         for action in self._actions:
             action(self.state, transaction, now)
         started = transaction.commit()
+        self.state.cycles += 1
         if layer is not None:
             self._idle_until_s = min(layer.due_s, self._layered_wake_s(layer))
         return started
@@ -244,7 +271,12 @@ class Scheduler:
         if shares is not None:
             pool = state.cluster.spec.pools[table.pools[slot]].name
             return Decision(job.job_id, "started", table.starts_s[slot], table.reasons[slot], Placement(pool, shares))
-        plans = tuple(plan for plans in state.reservations.values() for plan in plans if plan.slot == slot)
+        plans = tuple(
+            plan
+            for plans in state.reservations.values()
+            for plan in plans
+            if plan.slot == slot and (state.layer is None or not plan.guaranteed or is_told(state, plan))
+        )
         if plans:
             return self._reserved(job, plans, now)
         return Decision(job.job_id, "waiting", now, self._why_waiting(slot, job))
@@ -276,6 +308,21 @@ class Scheduler:
             reasons.append(f"{behind} job {head.job_id}")
         return "; ".join(reasons) or "no cycle has run since it was submitted"
 
+    def _refuse_what_is_ignored(self, job: Job) -> None:
+        """A job of the plain queue has a size, a GPU type, and times; it must not believe that more is looked at."""
+        more = {
+            "a demand with conditions or roles": job.demand is not None and not job.demand.is_plain,
+            "a priority class": job.priority,
+            "a tenant": job.tenant is not None,
+            "several GPU types": job.gpu_types,
+        }
+        asked = [words for words, given in more.items() if given]
+        if asked:
+            raise Unschedulable(
+                f"job {job.job_id} has {' and '.join(asked)}, which policy {self.state.policy.name} does not look at: "
+                "take core, or Policy.with_queue_layer()"
+            )
+
     def _lane_for(self, job: Job) -> tuple[Lane, Demand]:
         cluster, demand = self.state.cluster, Demand.plain(job.gpus)
         pools = cluster.pools_for(demand, job.gpu_type)
@@ -300,9 +347,7 @@ class Scheduler:
         asked = {pool: asked_milli(demand, cluster.spec.pools[pool]) for pool in found}
         allowed = [pool for pool in found if layer.use is None or empty.bound(tenant, pool, asked[pool]) < 0]
         if not allowed:
-            raise Unschedulable(
-                f"job {job.job_id}: {empty.why_not(tenant, found[0], asked[found[0]])}, it can never start"
-            )
+            raise OverQuota(f"job {job.job_id}: {empty.why_not(tenant, found[0], asked[found[0]])}, it can never start")
         lane = layer.queue.lane(tenant, *class_of(self.state.policy, job), tuple(dict.fromkeys(allowed)))
         self._queue_lanes[key] = lane, demand
         return lane, demand

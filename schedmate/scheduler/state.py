@@ -26,13 +26,14 @@ _NOTHING_ASKED = Demand.plain(1)
 class JobTable:
     """Jobs by slot. A slot waits while ``live`` holds its queue entry and runs while ``shares`` is not None.
 
-    ``done_s`` is the work saved in earlier runs and ``evictions`` their number. The full queue layer has
+    ``done_s`` is the work saved in earlier runs and ``evictions`` their number; ``since`` is the number of cycles there
+    had been when the job came into its class. The full queue layer has
     ``queue_lanes`` in place of ``lanes``.
     """
 
     __slots__ = (
         "assumed", "demands", "done_s", "entries", "evictions", "free", "gpus", "jobs", "lanes", "live", "pools",
-        "queue_lanes", "reasons", "shares", "starts_s",
+        "queue_lanes", "reasons", "shares", "since", "starts_s",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -50,6 +51,7 @@ class JobTable:
         self.queue_lanes: list[QueueLane | None] = []
         self.done_s: list[float] = []
         self.evictions: list[int] = []
+        self.since: list[int] = []
         self.free: list[int] = []
 
     def slot(self) -> int:
@@ -71,6 +73,7 @@ class JobTable:
         self.queue_lanes.append(None)
         self.done_s.append(0.0)
         self.evictions.append(0)
+        self.since.append(0)
         return slot
 
     def work_s(self, slot: int, now: float) -> float:
@@ -94,7 +97,7 @@ class State:
     against what they assume. ``fresh`` are the slots submitted since the last cycle; ``gained`` says that something
     happened since then that may let an older waiting job start. The lists and dictionaries are replaced, never changed
     in place, so that a transaction can put them back. ``layer`` is there for policies with the full queue layer, which
-    keeps the queue and the ends in it.
+    keeps the queue and the ends in it. ``cycles`` is how many there have been.
     """
 
     policy: Policy
@@ -111,6 +114,7 @@ class State:
     stale: bool = False
     gained: bool = False
     layer: QueueLayer | None = None
+    cycles: int = 0
 
     def enqueue(self, slot: int, entry: Entry) -> None:
         """Let the job in ``slot`` wait, at the place that ``entry`` gives it."""
@@ -120,6 +124,7 @@ class State:
             queue_lane = table.queue_lanes[slot]
             if queue_lane is not None and slot not in self.layer.queue.reserved:
                 self.layer.queue.add(queue_lane, entry, table.demands[slot], table.assumed[slot])
+                queue_lane.latest = max(queue_lane.latest, table.since[slot])
             return
         lane = table.lanes[slot]
         if lane is None:

@@ -184,6 +184,10 @@ class TenantUse:
             tenant = tree.parents[tenant]
         return -1
 
+    def is_exceeded(self, pool: int) -> bool:
+        """Whether more is in use of a pool than some limit allows."""
+        return any(used[pool] > most[pool] for used, most in zip(self.used, self.tree.most, strict=True))
+
     def rooms(self, pool: int) -> NDArray[np.int64]:
         """By tenant, the most that `bound` allows; shape (tenants,). Not to be changed."""
         found = self._rooms.get(pool)

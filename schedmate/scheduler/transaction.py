@@ -141,12 +141,23 @@ class Transaction:
         state.layer.reserved = (*state.layer.reserved, slot)
         state.enqueue(slot, (old[0], old[1], slot))
 
+    def release(self, slot: int) -> None:
+        """The waiting job in ``slot`` has no reservation any more: it waits in its lane again."""
+        state, layer = self._state, self._state.layer
+        if layer is None:
+            raise ValueError("this policy has no queue layer")
+        old = state.table.entries[slot]
+        self._log.append(("release", slot, old, 0.0))
+        layer.queue.reserved.discard(slot)
+        layer.reserved = tuple(other for other in layer.reserved if other != slot)
+        state.enqueue(slot, (old[0], old[1], slot))
+
     def change_lane(self, slot: int, lane: QueueLane) -> None:
         """Move the waiting job in ``slot`` to another lane, at the same place."""
         state, table = self._state, self._state.table
         old = table.entries[slot]
-        self._log.append(("lane", slot, (table.queue_lanes[slot], old), 0.0))
-        table.queue_lanes[slot] = lane
+        self._log.append(("lane", slot, (table.queue_lanes[slot], old, table.since[slot]), 0.0))
+        table.queue_lanes[slot], table.since[slot] = lane, state.cycles
         state.enqueue(slot, (old[0], old[1], slot))
 
     def waited(self, wait: tuple[float, int, int]) -> None:
@@ -224,6 +235,8 @@ class Transaction:
         self._log.append(("let_go", slot, (), 0.0))
         layer.queue.reserved.discard(slot)
         layer.reserved = tuple(other for other in layer.reserved if other != slot)
+        if slot in layer.promised:
+            layer.promised = {other: at for other, at in layer.promised.items() if other != slot}
         state = self._state
         for pool, plans in state.reservations.items():
             if any(plan.slot == slot for plan in plans):
@@ -378,13 +391,18 @@ def _undo_hold(state: State, slot: int, entry: Entry, _: float) -> None:
     state.enqueue(slot, entry)
 
 
+def _undo_release(state: State, slot: int, entry: Entry, _: float) -> None:
+    _layer(state).queue.reserved.add(slot)
+    state.enqueue(slot, entry)
+
+
 def _undo_let_go(state: State, slot: int, _: object, __: float) -> None:
     _layer(state).queue.reserved.add(slot)
 
 
-def _undo_lane(state: State, slot: int, old: tuple[QueueLane, Entry], _: float) -> None:
-    state.table.queue_lanes[slot] = old[0]
-    state.enqueue(slot, old[1])
+def _undo_lane(state: State, slot: int, old: tuple[QueueLane, Entry, int], _: float) -> None:
+    state.table.queue_lanes[slot], entry, state.table.since[slot] = old
+    state.enqueue(slot, entry)
 
 
 def _undo_withdraw(state: State, slot: int, _: object, __: float) -> None:
@@ -436,6 +454,7 @@ _UNDO: dict[str, Callable[[State, int, Any, float], None]] = {
     "leave": _undo_leave,
     "hold": _undo_hold,
     "let_go": _undo_let_go,
+    "release": _undo_release,
     "waited": _undo_waited,
     "lane": _undo_lane,
     "withdraw": _undo_withdraw,

@@ -1,13 +1,14 @@
 """Whether one waiting job may start now, under every rule of the full queue layer.
 
-The rules: the queue of its tenant is not barred on the pool; quota allows it; it fits; and for every reservation of
-its class or a higher one it has left when that begins, or takes nothing that it needs.
+The rules: the queue of its tenant is not barred on the pool; quota allows it; it fits; and for every reservation that
+binds it (of its class or a higher one, or promised before it came) it has left when that begins, or takes nothing that
+it needs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,8 +20,9 @@ from schedmate.scheduler.cluster_types import UNLIMITED, Shares, Spare
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.leaning import leaning
 from schedmate.scheduler.pending import Entry
-from schedmate.scheduler.placement import View
+from schedmate.scheduler.placement import View, best_offer
 from schedmate.scheduler.pool_index import PoolIndex
+from schedmate.scheduler.promises import binds
 from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction, asked_milli
@@ -70,15 +72,26 @@ class Trial:
         return lane.rank, entry[0] + standing_s - lane.shift_s, entry[1]
 
     def find(self, slot: int) -> Found | None:
-        """A start of the waiting job in ``slot`` now, on the first of its pools that has one."""
-        state, layer, table = self.state, self.layer, self.state.table
-        lane, demand = table.queue_lanes[slot], table.demands[slot]
-        if lane is None:
+        """A start of the waiting job in ``slot`` now, on the best of its pools that have one: see `best_offer`."""
+        table = self.state.table
+        lane, job, demand = table.queue_lanes[slot], table.jobs[slot], table.demands[slot]
+        if lane is None or job is None:
             return None
-        barred = layer.barred if slot not in layer.queue.reserved else frozenset()
+        in_order = bool(
+            len(lane.pools) == 1
+            or job.gpu_types
+            or demand.gpu_types
+            or (job.hints is not None and job.hints.gpu_memory_mib is not None)
+        )
+        return best_offer(self._offers(slot, lane), demand, in_order)
+
+    def _offers(self, slot: int, lane: QueueLane) -> Iterator[tuple[Found, View, Shares]]:
+        """Starts of the waiting job in ``slot``, one a pool."""
+        state, layer, demand = self.state, self.layer, self.state.table.demands[slot]
+        barred = layer.barred if slot not in layer.queue.reserved else {}
         for pool in lane.pools:
             index, verdicts = state.cluster.pools[pool], layer.verdicts[pool]
-            if (barred and (lane.tenant, pool) in barred) or verdicts.is_no(index, demand, ()):
+            if (barred and barred.get((lane.tenant, pool), math.inf) <= lane.rank) or verdicts.is_no(index, demand, ()):
                 continue
             if layer.use is not None and layer.use.bound(lane.tenant, pool, self._asked(slot, pool)) >= 0:
                 continue
@@ -86,18 +99,19 @@ class Trial:
             late, leave_s = 0, math.inf
             beside: tuple[Spare, ...] = ()
             if plans:
-                late, leave_s = self.late(slot, lane, plans)
+                late, leave_s = self.late(slot, plans)
                 if late:
                     if layer.use is not None and not self._has_later_quota(slot, lane, pool, late):
                         continue
                     beside = tuple(plan.spare for i, plan in enumerate(plans) if late >> i & 1)
                     if verdicts.is_no(index, demand, beside):
                         continue
-            shares = state.place(self._view(pool, late, beside), demand, leaning(self._hints(slot), self._now))
+            view = self._view(pool, late, beside)
+            shares = state.place(view, demand, leaning(self._hints(slot), self._now))
             if shares is not None:
-                return Found(pool, shares, late, leave_s)
-            verdicts.note_no(demand, beside)
-        return None
+                yield Found(pool, shares, late, leave_s), view, shares
+            else:
+                verdicts.note_no(demand, beside)
 
     def _hints(self, slot: int) -> Hints | None:
         job = self.state.table.jobs[slot]
@@ -132,14 +146,13 @@ class Trial:
         lane, use = self.state.table.queue_lanes[slot], self.layer.use
         return use is None or lane is None or use.bound(lane.tenant, pool, self._asked(slot, pool)) < 0
 
-    def late(self, slot: int, lane: QueueLane, plans: Sequence[Reservation]) -> tuple[int, float]:
+    def late(self, slot: int, plans: Sequence[Reservation]) -> tuple[int, float]:
         """One bit for each plan that it would run beyond if it started now, and when it must leave for the others."""
         state, table, now = self.state, self.state.table, self._now
         assumed, job = table.assumed[slot], table.jobs[slot]
         late, leave_s, bit = 0, math.inf, 1
         for plan in plans:
-            other = table.queue_lanes[plan.slot]
-            if plan.slot != slot and other is not None and other.rank <= lane.rank:
+            if plan.slot != slot and binds(state, plan, slot):
                 if not (plan.guaranteed or plan.locked):
                     if now + assumed.within_s > plan.start_s:
                         late |= bit
@@ -160,9 +173,9 @@ class Trial:
 
     def start(self, slot: int, found: Found, reason: str = "") -> None:
         """Start the job in ``slot`` as found."""
-        state, layer, table = self.state, self.layer, self.state.table
+        state = self.state
         pool, shares, late, leave_s = found
-        lane, plans = table.queue_lanes[slot], state.reservations.get(pool, ())
+        plans = state.reservations.get(pool, ())
         own = [plan for plan in plans if plan.slot == slot]
         beside = {id(plan) for i, plan in enumerate(plans) if late >> i & 1}
         self._tx.start(slot, pool, shares, self._now, reason or self._reason(found))
@@ -170,15 +183,27 @@ class Trial:
             self._tx.must_leave(slot, leave_s)
         plans = state.reservations.get(pool, ())
         if plans:
+            beside |= self._take_from(slot, pool, shares, plans)
             if beside or own:
                 kept = tuple(self._with(plan, slot, found, id(plan) in beside, own) for plan in plans)
                 state.reservations = {**state.reservations, pool: kept}
-            nodes, assumed = {share[0] for share in shares}, table.assumed[slot]
-            for plan in plans:
-                stays_s = assumed.limit_s if plan.guaranteed else assumed.within_s
-                if lane is not None and _rank(state, plan) > lane.rank and self._now + stays_s > plan.start_s:
-                    layer.take_from(plan, nodes)
         self._follow(pool, shares)
+
+    def _take_from(self, slot: int, pool: int, shares: Shares, plans: Sequence[Reservation]) -> set[int]:
+        """Identities of the plans that do not bind a job and begin while it runs; those that lack what it has taken,
+        nodes or quota, are void."""
+        state, assumed, found = self.state, self.state.table.assumed[slot], set()
+        lane, milli = state.table.queue_lanes[slot], self._asked(slot, pool)
+        nodes = {share[0] for share in shares}
+        for plan in plans:
+            stays_s = assumed.limit_s if plan.guaranteed else assumed.within_s
+            if plan.slot == slot or self._now + stays_s <= plan.start_s or binds(state, plan, slot):
+                continue
+            found.add(id(plan))
+            self.layer.take_from(plan, nodes)
+            if plan.use is not None and lane is not None and plan.use.bound(lane.tenant, pool, milli) >= 0:
+                self.layer.void |= {(plan.slot, plan.guaranteed)}
+        return found
 
     def _follow(self, pool: int, shares: Shares) -> None:
         """Take what was started from the views of its pool; those in which it was withheld are made anew if wanted."""
@@ -267,8 +292,3 @@ def _counts(plan: Reservation, own: Sequence[Reservation]) -> bool:
         each.guaranteed == plan.guaranteed and each.start_s <= plan.start_s < each.end_s and each.slot != plan.slot
         for each in own
     )
-
-
-def _rank(state: State, plan: Reservation) -> float:
-    lane = state.table.queue_lanes[plan.slot]
-    return math.inf if lane is None else lane.rank

@@ -54,6 +54,20 @@ def positive(where: str, value: Any) -> float:
     return float(value)
 
 
+def amount(where: str, value: Any) -> float:
+    """A finite number, 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e9:
+        raise UserError(f"{where} is {shown(value)}", "give a number of GPUs, 0 or more")
+    return float(value)
+
+
+def yes_no(where: str, value: Any) -> bool:
+    """``true`` or ``false``."""
+    if not isinstance(value, bool):
+        raise UserError(f"{where} is {shown(value)}", "write true or false")
+    return value
+
+
 def milli(where: str, value: Any) -> int:
     """Thousandths of a number of units: ``0.5`` is 500."""
     amount = positive(where, value)

@@ -33,8 +33,10 @@ from prompts.errors import UserError
 from schedmate.files import read_small
 from schedmate.scheduler import ClusterSpec, PoolSpec
 from schedmate.scheduler.cluster_types import NodeShape, Profile
+from schedmate.scheduler.tenants import Queueing, Tenant, TenantTree
 from schedmate.scheduler.topology import GROUP_LEVELS, Topology
 from schedmate.simulator import cluster_fields as f
+from schedmate.simulator.tenant_file import tenants_from
 
 MAX_NODES = 1_000_000
 MAX_GPUS_PER_NODE = 100_000
@@ -69,12 +71,25 @@ def read_cluster(path: Path) -> ClusterSpec:
     return cluster_from(_load(path), path)
 
 
+def read_tenants(path: Path, cluster: ClusterSpec) -> tuple[Tenant, ...]:
+    """The tenants that the same file names; none if it has no ``tenants``. Raises `UserError` if they do not fit."""
+    tree = _load(path)
+    if not isinstance(tree, dict) or "tenants" not in tree:
+        return ()
+    tenants = tenants_from(f"{path}: tenants", tree["tenants"])
+    try:
+        TenantTree(cluster, tenants, Queueing.BACKFILL)
+    except ValueError as error:
+        raise UserError(f"{path}: tenants: {error}", "see docs/cluster-file.md") from None
+    return tenants
+
+
 def cluster_from(tree: Any, path: Path) -> ClusterSpec:
     """The cluster that a parsed description stands for; ``path`` is named in errors."""
     if not isinstance(tree, dict) or "pools" not in tree:
         raise UserError(f"{path}: no `pools`", _EXAMPLE)
-    if unknown := [key for key in tree if key != "pools"]:
-        raise UserError(f"{path}: unknown key {f.shown(unknown[0])}", "only `pools` is known at the top level")
+    if unknown := [key for key in tree if key not in ("pools", "tenants")]:
+        raise UserError(f"{path}: unknown key {f.shown(unknown[0])}", "known at the top level: pools, tenants")
     pools = tree["pools"]
     if isinstance(pools, dict):
         specs = [_short(path, f.word(f"{path}: the name of a pool", name), text) for name, text in pools.items()]

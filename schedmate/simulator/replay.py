@@ -14,12 +14,13 @@ from itertools import islice
 from time import perf_counter
 
 from analyzers.types import JobRecord
-from schedmate.scheduler import Job, Scheduler, Unschedulable
+from schedmate.scheduler import Job, OverQuota, Scheduler, Unschedulable
 from schedmate.simulator.estimates import Estimates
 from schedmate.simulator.run_log import RunLog
 
 _CHUNK = 8192
 TOO_LARGE = "larger than the cluster, or of a GPU type that it lacks"
+NO_QUOTA = "larger than the quota of its tenant"
 
 #: A record and what the scheduler may see of it; None when it must be asked for at the time of submission.
 Arrival = tuple[JobRecord, Job | None]
@@ -74,6 +75,7 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
     plans, layer = scheduler.state.ends is not None, scheduler.state.layer
     learned = estimates.ended if estimates.learns else None
     note_job, note_moment, places, ids = log.jobs.extend, log.moments.extend, log.places, log.ids
+    tenants = log.tenants
     present: list[JobRecord] = []  # by slot
     numbers: list[int] = []  # by slot
     ends: list[tuple[float, int]] = []
@@ -94,7 +96,7 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
             slot = heappop(ends)[1]
             record, shares = present[slot], all_shares[slot] or ()
             number, pool = numbers[slot], pools[slot]
-            start_s = starts_s[slot] if runs is None else runs.first_start_s(slot)
+            start_s = starts_s[slot] if runs is None else runs.end(slot, now)
             note_job((number, record.submit_s, start_s, now, record.gpus, len(shares), pool))
             if places is not None:
                 places[number] = (pool, shares)
@@ -106,7 +108,7 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
             try:
                 slot = submit(job or estimates.job(record))
             except Unschedulable as error:
-                log.skip(TOO_LARGE, str(error))
+                log.skip(NO_QUOTA if isinstance(error, OverQuota) else TOO_LARGE, str(error))
             else:
                 if slot == len(present):
                     present.append(record)
@@ -114,6 +116,8 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
                 present[slot] = record
                 numbers[slot] = len(ids)
                 ids.append(record.job_id)
+                if tenants is not None:
+                    tenants.append(_tenant(scheduler, slot))
                 waiting += 1
             at += 1
             if at == size:
@@ -130,6 +134,11 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
                 runs.begin(slot, present[slot], now)
         waiting -= len(started)
         note_moment((now, cluster.allocated_gpus, fragmented_nodes(), waiting))
+
+
+def _tenant(scheduler: Scheduler, slot: int) -> str:
+    job = scheduler.state.table.jobs[slot]
+    return (job.tenant if job is not None else None) or ""
 
 
 class _Runs:
@@ -151,9 +160,16 @@ class _Runs:
         self._began_s[slot], self._done_s[slot] = now, done_s
         heappush(self._ends, (now + left_s, slot))
 
-    def first_start_s(self, slot: int) -> float:
-        """When the job that ends now was first started."""
+    def end(self, slot: int, now: float) -> float:
+        """A job ends; returns when it was first started."""
+        self._charge(slot, now)
         return self._first_s.pop(slot)
+
+    def _charge(self, slot: int, now: float) -> None:
+        """A run of a job is over: note what its tenant has had."""
+        if self._log.tenants is not None:
+            tenant, used = _tenant(self._scheduler, slot), self._log.gpu_s
+            used[tenant] = used.get(tenant, 0.0) + (now - self._began_s[slot]) * self._table.gpus[slot]
 
     def evict(self, now: float) -> int:
         """Take note of the evictions of the last cycle; how many there were."""
@@ -163,6 +179,7 @@ class _Runs:
             self._ends[:] = [each for each in self._ends if each[1] not in gone]
             heapify(self._ends)
             for slot in evicted:
+                self._charge(slot, now)
                 lost_s = now - self._began_s[slot] - (table.done_s[slot] - self._done_s[slot])
                 self._log.evictions += 1
                 self._log.lost_gpu_s += lost_s * table.gpus[slot]

@@ -34,7 +34,9 @@ class Result:
     jobs that had to leave (their start is the first), ``lost_gpu_s`` the GPU time of their runs that was not saved,
     ``skipped`` records left out by reason, a few of them in words in ``examples``. ``replay_s`` is the time of the
     replay loop, ``events`` the arrivals and ends in it; ``peak_memory_mib`` the high-water mark of the process when the
-    replay was over.
+    replay was over. Where there are tenants, ``tenant_names`` are all of them, ``tenants`` is that of each job ("" for
+    nobody's), ``tenant_gpu_s`` the GPU time that the jobs of each have had, evicted runs included, and
+    ``unknown_tenants`` counts records by a tenant that there is not.
     """
 
     policy: str
@@ -58,6 +60,10 @@ class Result:
     lost_gpu_s: float = 0.0
     skipped: Mapping[str, int] = field(default_factory=dict)
     examples: tuple[str, ...] = ()
+    tenant_names: tuple[str, ...] = ()
+    tenants: tuple[str, ...] = ()
+    tenant_gpu_s: Mapping[str, float] = field(default_factory=dict)
+    unknown_tenants: Mapping[str, int] = field(default_factory=dict)
     _places: Mapping[int, tuple[int, Shares]] | None = None
 
     @cached_property
@@ -135,7 +141,23 @@ class Result:
             "replay_s": self.replay_s,
             "events_per_s": self.events_per_s,
             "peak_memory_mib": self.peak_memory_mib,
+            **({"tenants": self._by_tenant()} if self.tenant_names else {}),
         }
+
+    def _by_tenant(self) -> dict[str, Any]:
+        """Use and waiting of the jobs of each tenant, without those of its children; ``""`` are nobody's."""
+        owners = np.array(self.tenants)
+        schedulable_gpu_s = self.cluster.gpus * self.makespan_s
+        found = {}
+        for name in ("", *self.tenant_names):
+            own, gpu_s = owners == name, self.tenant_gpu_s.get(name, 0.0)
+            found[name] = {
+                "jobs": int(own.sum()),
+                "gpu_s": gpu_s,
+                "share": gpu_s / schedulable_gpu_s if schedulable_gpu_s else None,
+                "queueing_s": asdict(Distribution.of(self.waiting_s[own])),
+            }
+        return found
 
 
 def _series(steps: Steps) -> dict[str, Any]:

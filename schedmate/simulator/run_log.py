@@ -22,7 +22,8 @@ class RunLog:
 
     ``ids`` are the job ids in the order of submission; ``places`` maps that number to (pool number, shares) where
     placements are kept; ``skipped`` counts records left out by reason. ``lost_gpu_s``: GPU time of evicted runs whose
-    work was not saved.
+    work was not saved. Where there are tenants, ``tenants`` is that of each job, in the order of submission ("" for
+    nobody's), and ``gpu_s`` the GPU time that the jobs of each have had.
     """
 
     jobs: array[float] = field(default_factory=lambda: array("d"))
@@ -34,6 +35,8 @@ class RunLog:
     replay_s: float = 0.0
     evictions: int = 0
     lost_gpu_s: float = 0.0
+    tenants: list[str] | None = None
+    gpu_s: dict[str, float] = field(default_factory=dict)
 
     def skip(self, reason: str, example: str) -> None:
         """Count a record that was left out, keeping the first five in words."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from analyzers.types import JobRecord
 from prompts.errors import UserError
-from schedmate.scheduler import POLICIES, ClusterSpec, Policy, Scheduler
+from schedmate.scheduler import POLICIES, ClusterSpec, Policy, Scheduler, Tenant
 from schedmate.simulator.estimates import Estimates, Perfect
+from schedmate.simulator.of_tenants import OfTenants, tenant_names
 from schedmate.simulator.replay import replay
 from schedmate.simulator.result import Result
 from schedmate.simulator.run_log import Floats, RunLog
@@ -30,6 +31,7 @@ def simulate(
     policy: str | Policy = "fifo",
     estimates: Estimates | None = None,
     *,
+    tenants: Sequence[Tenant] = (),
     keep_placements: bool = False,
     advance: Callable[[int], None] = lambda n: None,
 ) -> Result:
@@ -42,15 +44,19 @@ def simulate(
     cluster : its pools; ``ClusterSpec.uniform(nodes, gpus_per_node)`` for equal nodes.
     policy : a name in `schedmate.scheduler.POLICIES`, or a `Policy`.
     estimates : what the policy may know of runtimes; `Perfect` if None. One that learns is used up by one replay.
+    tenants : the top of the tenant tree; any policy then has the full queue layer, and a job belongs to the tenant that
+        its record names, to nobody if there is no such tenant (`Result.unknown_tenants`).
     keep_placements : remember the nodes of every job (`Result.placement`).
     advance : told how many records were read, for a progress bar.
 
-    Raises ``ValueError`` for records out of order and `UserError` for an unknown policy.
+    Raises ``ValueError`` for records out of order and for tenants that do not fit the cluster, and `UserError` for an
+    unknown policy.
     """
     chosen = policy if isinstance(policy, Policy) else policy_named(policy)
     oracle = estimates if estimates is not None else Perfect()
-    log = RunLog(places={} if keep_placements else None)
-    replay(jobs, Scheduler(cluster, chosen), oracle, log, advance)
+    log = RunLog(places={} if keep_placements else None, tenants=[] if tenants else None)
+    owned = OfTenants(oracle, tenants)
+    replay(jobs, Scheduler(cluster, chosen, tenants), owned if tenants else oracle, log, advance)
     _, submit_s, start_s, end_s, gpus, nodes, pool = log.job_columns()
     times_s, allocated, fragmented, waiting = _window(log.moment_columns(), submit_s, end_s)
     return Result(
@@ -75,6 +81,10 @@ def simulate(
         lost_gpu_s=log.lost_gpu_s,
         skipped=log.skipped,
         examples=tuple(log.examples),
+        tenant_names=tuple(tenant_names(tenants)),
+        tenants=tuple(log.tenants or ()),
+        tenant_gpu_s=log.gpu_s,
+        unknown_tenants=owned.unknown,
         _places=log.places,
     )
 

@@ -14,6 +14,8 @@ from schedmate.scheduler.actions.plan import plan as renew_plans
 from schedmate.scheduler.classes import QueueLane, Settled
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.free_index import FreeIndex
+from schedmate.scheduler.promises import rank, tell
+from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.state import State
 from schedmate.scheduler.tenants import Queueing
 from schedmate.scheduler.transaction import Transaction, asked_milli
@@ -24,13 +26,16 @@ PLANNED = "its reserved start has come"
 
 
 def admit(state: State, tx: Transaction, now: float) -> None:
-    """Leaves in ``state.blocked`` the slots that could not start, those with a reservation first."""
+    """Leaves in ``state.blocked`` the slots that could not start, those with a reservation first. A job whose plans do
+    not hold any more, so that there is no saying when it starts, waits in its queue again."""
     layer = state.layer
     if layer is None:
         return
+    for slot in _without_plan(state, layer):
+        tx.release(slot)
     trial, by_plan = Trial(state, tx, now), state.policy.starts_by_plan
     due = {each.slot for plans in state.reservations.values() for each in plans if each.start_s <= now}
-    for slot in sorted(layer.reserved, key=lambda slot: _rank(state, slot)):
+    for slot in sorted(layer.reserved, key=lambda slot: rank(state, slot)):
         if by_plan and slot not in due:
             continue
         found = None if by_plan or _is_settled(trial, slot) else trial.find(slot)
@@ -43,6 +48,12 @@ def admit(state: State, tx: Transaction, now: float) -> None:
         if found is not None:
             _start_as_planned(trial, slot, found)
     _Heads(state, tx, trial, now).start_all()
+
+
+def _without_plan(state: State, layer: QueueLayer) -> list[int]:
+    """The slots with a reservation of which no plan holds any more."""
+    planned = {each.slot for plans in state.reservations.values() for each in plans}
+    return [slot for slot in layer.reserved if slot not in planned]
 
 
 def _is_settled(trial: Trial, slot: int) -> bool:
@@ -62,7 +73,15 @@ def _is_settled(trial: Trial, slot: int) -> bool:
 
 
 def settle(state: State, tx: Transaction, now: float) -> None:
-    """Comes last: brings the plans in step with what was started, and starts what they promise for now."""
+    """Comes last: brings the plans in step with what was started, starts what they promise for now, and tells what they
+    promise."""
+    _start_what_is_due(state, tx, now)
+    tell(state)
+    if state.layer is not None and _without_plan(state, state.layer):
+        state.layer.due_s = now
+
+
+def _start_what_is_due(state: State, tx: Transaction, now: float) -> None:
     renew_plans(state, tx, now)
     layer, waits = state.layer, state.policy.guarantees or state.policy.starts_by_plan
     while layer is not None and waits and any(p.start_s <= now for plans in state.reservations.values() for p in plans):
@@ -121,7 +140,7 @@ class _Heads:
         self._layer = trial.layer
         self._lanes = self._layer.queue.lanes
         self._ranks: list[list[float]] = [[] for _ in state.cluster.pools]
-        self._barred: set[tuple[int, int]] = set()
+        self._barred: dict[tuple[int, int], float] = {}
         self._blocked: list[int] = list(self._layer.reserved)
         self._reserved = 0
         self._layer.due_s = math.inf
@@ -133,7 +152,7 @@ class _Heads:
 
     def start_all(self) -> None:
         """Until every head is blocked, and everyone who is to have a reservation has one."""
-        self._layer.barred = frozenset(self._barred)
+        self._layer.barred = dict(self._barred)
         heap: list[tuple[Place, int, int]] = []
         for lane in self._lanes:
             head = self._head(lane) if self._open(lane) else None
@@ -149,7 +168,7 @@ class _Heads:
                 heapreplace(heap, head)
             elif not self._try(head[2], lane):
                 heappop(heap)
-        self._layer.barred = frozenset(self._barred)
+        self._layer.barred = dict(self._barred)
         self._state.blocked = self._blocked
 
     def _head(self, lane: QueueLane) -> tuple[Place, int, int] | None:
@@ -163,7 +182,7 @@ class _Heads:
         return tuple(
             pool
             for pool in lane.pools
-            if (lane.tenant, pool) not in self._barred
+            if self._barred.get((lane.tenant, pool), math.inf) > lane.rank
             and (strict or sum(rank <= lane.rank for rank in self._ranks[pool]) < most)
         )
 
@@ -224,8 +243,11 @@ class _Heads:
         return policy.reserve_from(job, self._state.cluster.spec.gpus)
 
     def _bar(self, lane: QueueLane) -> None:
-        self._barred.update((lane.tenant, pool) for pool in lane.pools)
-        self._layer.barred = frozenset(self._barred)
+        """Nothing of the same queue passes a blocked strict head, but for those of a higher class."""
+        for pool in lane.pools:
+            at = lane.tenant, pool
+            self._barred[at] = min(lane.rank, self._barred.get(at, math.inf))
+        self._layer.barred = dict(self._barred)
 
     def _count(self, slot: int, pools: tuple[int, ...]) -> None:
         """The job is one of the blocked ones of the pools."""
@@ -237,8 +259,3 @@ class _Heads:
             return
         for pool in pools:
             self._ranks[pool].append(lane.rank)
-
-
-def _rank(state: State, slot: int) -> float:
-    lane = state.table.queue_lanes[slot]
-    return math.inf if lane is None else lane.rank

@@ -24,4 +24,4 @@ def age(state: State, tx: Transaction, now: float) -> None:
         tx.change_lane(slot, layer.queue.lane(lane.tenant, -math.inf, 0.0, lane.pools))
         for pool, plans in state.reservations.items():
             if any(plan.slot == slot for plan in plans):
-                layer.moved |= 1 << pool
+                layer.stale |= 1 << pool

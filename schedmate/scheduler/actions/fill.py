@@ -20,6 +20,7 @@ from schedmate.scheduler.bounds import MOST_PLANS, Allowed, Bound, PlanBound
 from schedmate.scheduler.classes import Group, QueueLane, Settled
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.pending import Entry
+from schedmate.scheduler.promises import bound_before, rank
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.trial import Place, Trial
@@ -189,15 +190,16 @@ class _Classes:
 
     def _plan_bounds(self, pool: int) -> list[PlanBound]:
         """The plans of a pool, as `Trial.late` reads them."""
-        lanes = self._state.table.queue_lanes
+        state = self._state
         return [
             PlanBound(
                 plan.start_s,
-                math.inf if (lane := lanes[plan.slot]) is None else lane.rank,
+                rank(state, plan.slot),
                 plan.guaranteed or plan.locked,
                 plan.guaranteed,
+                bound_before(state, plan),
             )
-            for plan in self._state.reservations.get(pool, ())
+            for plan in state.reservations.get(pool, ())
         ]
 
     def _bound(self, slot: int) -> Bound:
@@ -208,5 +210,6 @@ class _Classes:
         hints = job.hints if job is not None and job.preemptible else None
         if job is not None and hints is not None and hints.confidence >= self._state.policy.confidence:
             leaves_s = max(assumed.within_s, job.min_run_s)
-        rank, tenant = (math.inf, 0) if lane is None else (lane.rank, lane.tenant)
-        return Bound(assumed.within_s, assumed.limit_s, leaves_s, rank, tenant)
+        tenant = 0 if lane is None else lane.tenant
+        since = table.since[slot]
+        return Bound(assumed.within_s, assumed.limit_s, leaves_s, rank(self._state, slot), tenant, since)

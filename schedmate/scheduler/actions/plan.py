@@ -18,6 +18,7 @@ from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.free_index import FreeIndex
+from schedmate.scheduler.promises import NEVER, binds, rank
 from schedmate.scheduler.queue_layer import PlanKey, QueueLayer
 from schedmate.scheduler.state import State
 from schedmate.scheduler.timeline import Timeline
@@ -125,22 +126,10 @@ def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], no
     layer.renewed_s = {**layer.renewed_s, slot: now}
     searches = [_Search(state, layer, pool, ends, kind, now) for kind, ends in _kinds(layer, pool)]
     _put(state, layer, pool, [*state.reservations.get(pool, ()), *plans], searches)
-    for new in plans:
-        nodes = {share[0] for share in new.shares}
-        for other in state.reservations[pool]:
-            if _gives_way(state, other, new):
-                layer.take_from(other, nodes)
+    for new, search in zip(plans, searches, strict=False):
+        kept = [each for each in state.reservations[pool] if each.guaranteed == new.guaranteed]
+        layer.void |= {(other.slot, other.guaranteed) for other in kept if search.gives_way(other, new, kept)}
     return True
-
-
-def _gives_way(state: State, other: Reservation, new: Reservation) -> bool:
-    """Whether a plan of a lower class would be there at the same time as a new one."""
-    return (
-        other.guaranteed == new.guaranteed
-        and _rank(state, other.slot) > _rank(state, new.slot)
-        and other.start_s < new.end_s
-        and new.start_s < other.end_s
-    )
 
 
 def extend(state: State, tx: Transaction, pool: int, now: float) -> None:
@@ -192,11 +181,8 @@ def _plan_of(
 ) -> Reservation | None:  # fmt: skip
     """A plan of one kind for a job that has none yet."""
     guaranteed, ends = kind
-    own = _rank(state, slot)
     others = [
-        each
-        for each in state.reservations.get(pool, ())
-        if each.guaranteed == guaranteed and _rank(state, each.slot) <= own
+        each for each in state.reservations.get(pool, ()) if each.guaranteed == guaranteed and binds(state, each, slot)
     ]
     return _Search(state, layer, pool, ends, guaranteed, now).plan(slot, others, from_s, before_s)
 
@@ -257,6 +243,16 @@ class _Search:
         tenant, milli = lane.tenant, asked_milli(demand, spec)
         return all(self.uses.at(at_s, others).bound(tenant, self._pool, milli) < 0 for at_s in times_s)
 
+    def gives_way(self, other: Reservation, new: Reservation, plans: list[Reservation]) -> bool:
+        """Whether a plan that does not bind the job of a new one lacks what that takes, nodes or quota, all ``plans``
+        being kept."""
+        apart = other.start_s >= new.end_s or new.start_s >= other.end_s
+        if other.slot == new.slot or apart or binds(self._state, other, new.slot):
+            return False
+        if self.uses is None or _meet(other, new):
+            return _meet(other, new)
+        return self.uses.at(max(other.start_s, new.start_s), plans).is_exceeded(self._pool)
+
     def _next_change(self, others: list[Reservation], after_s: float) -> float:
         order = self._ends.order
         at = bisect_right(order, (after_s, math.inf))
@@ -271,7 +267,7 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[Pla
     layer.renewed_s = {each: now if each in follow else renewed_s.get(each, -math.inf) for each in layer.reserved}
     broken, plans = layer.broken >> pool & 1, state.reservations.get(pool, ())
     at = {slot: i for i, slot in enumerate(layer.reserved)}
-    slots = sorted({old.slot for old in plans}, key=lambda slot: (_rank(state, slot), at.get(slot, -1)))
+    slots = sorted({old.slot for old in plans}, key=lambda slot: (rank(state, slot), at.get(slot, -1)))
     renewed: list[Plans] = []
     searches: list[_Search] = []
     for guaranteed, ends in _kinds(layer, pool):
@@ -283,6 +279,8 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[Pla
                     kept[slot] = _relocked(state, each, ends, now)
                 else:
                     del kept[slot]
+                    if guaranteed:
+                        layer.promised = {**layer.promised, slot: NEVER}
         search = _Search(state, layer, pool, ends, guaranteed, now)
         again = True
         while again:
@@ -292,19 +290,15 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[Pla
                 looked_at = slot in follow or (slot, guaranteed) in void or (before is None and slot in old)
                 if not looked_at or (before is not None and before.locked):
                     continue
-                own = _rank(state, slot)
-                others = [each for key, each in kept.items() if key != slot and (before or _rank(state, key) <= own)]
+                others = [each for key, each in kept.items() if key != slot and binds(state, each, slot)]
                 from_s = now
                 if guaranteed and slot in renewed[0]:
                     from_s = min(renewed[0][slot].start_s, old[slot].start_s if slot in old else math.inf)
                 new = search.plan(slot, others, from_s, math.inf if before is None else before.start_s)
                 if new is not None:
-                    kept = {
-                        key: each
-                        for key, each in kept.items()
-                        if not (_gives_way(state, each, new) and _meet(each, new))
-                    }
                     kept[slot] = new
+                    there = list(kept.values())
+                    kept = {key: each for key, each in kept.items() if not search.gives_way(each, new, there)}
                     # Who moves up may make way for those before it: where all wait for their plan, all move that can.
                     again |= before is not None and state.policy.starts_by_plan
         renewed.append(kept)
@@ -340,7 +334,7 @@ def _locked(state: State, plans: list[Reservation]) -> list[Reservation]:
     sure = {each.slot for each in plans if each.guaranteed}
     found = []
     for each in plans:
-        locked = not each.guaranteed and each.slot not in sure and _rank(state, each.slot) == -math.inf
+        locked = not each.guaranteed and each.slot not in sure and rank(state, each.slot) == -math.inf
         found.append(each if each.locked == locked else replace(each, locked=locked))
     return found
 
@@ -381,8 +375,3 @@ def _beside_each_other(search: _Search, old: Sequence[Reservation], plans: list[
                 spared = search.uses.kept(spared, gone, new)
         found.append(spared)
     return found
-
-
-def _rank(state: State, slot: int) -> float:
-    lane = state.table.queue_lanes[slot]
-    return math.inf if lane is None else lane.rank

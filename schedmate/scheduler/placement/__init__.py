@@ -6,8 +6,9 @@ lead the choice and never decide whether there is one, so a verdict holds for al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+import math
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
 
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import NO_LEANING, Demand, Leaning
@@ -19,6 +20,8 @@ from schedmate.scheduler.placement.reasons import why_not
 from schedmate.scheduler.pool_index import PoolIndex
 
 View = FreeIndex | RestrictedView | PoolIndex
+
+T = TypeVar("T")
 
 
 class PlacementRule(Protocol):
@@ -37,21 +40,26 @@ def place(view: View, demand: Demand, leaning: Leaning = NO_LEANING, /) -> Share
 
 
 def place_on_any(views: Sequence[View], demand: Demand, leaning: Leaning = NO_LEANING) -> tuple[int, Shares] | None:
-    """The number of the view, and the shares there: the first that holds the gang.
+    """The number of the view, and the shares there, see `best_offer`."""
+    found = ((number, view, place(view, demand, leaning)) for number, view in enumerate(views))
+    offers = (((number, shares), view, shares) for number, view, shares in found if shares is not None)
+    return best_offer(offers, demand, in_order=bool(demand.gpu_types) or len(views) == 1)
+
+
+def best_offer(offers: Iterable[tuple[T, View, Shares]], demand: Demand, in_order: bool) -> T | None:
+    """One of several pools that hold a gang, each with its name, its state and the shares there: the first.
 
     A single replica that asks for more than whole GPUs goes where it costs least, once enough is known of the jobs to
-    come (see `outlook`), unless the demand names GPU types: they are in order of preference.
+    come (see `outlook`), unless the pools are in order of preference.
     """
-    found: list[tuple[float, int, Shares]] = []
-    for number, view in enumerate(views):
-        shares = place(view, demand, leaning)
-        if shares is None:
-            continue
-        cost = None if demand.gpu_types or len(views) == 1 else cost_of(view, demand, shares)
+    best, least = None, math.inf
+    for name, view, shares in offers:
+        cost = None if in_order else cost_of(view, demand, shares)
         if cost is None:
-            return number, shares
-        found.append((cost, number, shares))
-    return min(found)[1:] if found else None
+            return name if best is None else best
+        if cost < least:
+            best, least = name, cost
+    return best
 
 
-__all__ = ["PlacementRule", "View", "pack", "place", "place_in_detail", "place_on_any", "why_not"]
+__all__ = ["PlacementRule", "View", "best_offer", "pack", "place", "place_in_detail", "place_on_any", "why_not"]

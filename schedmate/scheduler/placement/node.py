@@ -11,7 +11,7 @@ from schedmate.scheduler.pool_layout import Bools, Part
 
 
 def place_on_node(view: PoolIndex, parts: tuple[Part, ...], eligible: Bools | None, island: bool) -> Shares | None:
-    """On the fullest node that holds all ``parts``; with ``island`` their whole GPUs on one island of it."""
+    """On the fullest node that holds all ``parts``; with ``island`` all they have of GPUs on one island of it."""
     together = Part(
         0,
         1,
@@ -32,13 +32,15 @@ def place_on_node(view: PoolIndex, parts: tuple[Part, ...], eligible: Bools | No
 
 
 def _on(ahead: PoolIndex, node: int, parts: tuple[Part, ...], among: int) -> Shares | None:
-    """The parts on this node, or None; ``ahead`` is left as it was."""
+    """The parts on this node, on devices ``among`` those of the mask, or None; ``ahead`` is left as it was."""
     shares: list[DeviceShare] = []
     try:
         for part in parts:
             if int(by_node(ahead, part, None, node, node + 1)[0]) < part.replicas:
                 return None
             taken = ahead.share(node, part, part.replicas, among)
+            if any(share.devices & ~among for share in taken):
+                return None
             ahead.take(taken)
             shares.extend(taken)
         return tuple(shares)

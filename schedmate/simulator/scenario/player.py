@@ -131,6 +131,8 @@ class Player:
             track = self.tracks[names[slot]]
             track.slot = setup.carry_over(old, slot, new)
             self._names[track.slot] = names[slot]
+        if old.outlook is not None:
+            new.recall(old.outlook)
 
     def _happen(self, step: Step, now: float) -> None:
         if step.restart:

@@ -13,10 +13,11 @@ from schedmate.scheduler import POLICIES, ClusterSpec, Job, Placement, Policy, P
 from schedmate.scheduler.cluster_types import DeviceShare, Health, NodeShape
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.policies import Order, at_once, by_due_time, by_estimate, by_submission
-from schedmate.scheduler.tenants import Queueing, Quota, Tenant
+from schedmate.scheduler.tenants import Tenant
 from schedmate.simulator import cluster_file
 from schedmate.simulator.scenario import fields as f
 from schedmate.simulator.scenario.types import Change, ScenarioJob
+from schedmate.simulator.tenant_file import queueing_from, tenants_from
 
 #: What can happen to a cluster, by the key of an event.
 CHANGES = ("cordon", "drain", "down", "repair", "bad_gpu", "good_gpu")
@@ -47,15 +48,8 @@ def policy(where: str, value: Any) -> Policy:
         raise UserError(f"{where}: no policy {base!r}", f"there are {', '.join(sorted(POLICIES))}")
     changed = f.converted(where, given, _POLICY)
     if "queueing" in changed:
-        changed["queueing"] = _queueing(where, changed["queueing"])
+        changed["queueing"] = queueing_from(where, changed["queueing"])
     return replace(POLICIES[base], **changed)
-
-
-def _queueing(where: str, value: Any) -> Queueing:
-    names = [each.value for each in Queueing]
-    if value not in names:
-        raise UserError(f"{where}: no queueing {value!r}", f"there are {', '.join(names)}")
-    return Queueing(value)
 
 
 def _reservations(where: str, value: Any) -> float:
@@ -85,39 +79,8 @@ _POLICY: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
 
 
 def tenants(where: str, value: Any) -> tuple[Tenant, ...]:
-    """The tenant tree: ``{lab: {quota: {a100: 8}}, lab/vision: {quota: {a100: {guaranteed: 4, borrow: 0}}}}``."""
-    given = f.mapping(where, value)
-    for name in given:
-        parent = name.rpartition("/")[0]
-        if parent and parent not in given:
-            raise UserError(f"{where}: tenant {name} has no parent {parent}", "name it as well, above it")
-    return tuple(_tenant(where, given, name) for name in given if "/" not in name)
-
-
-def _tenant(where: str, tree: Mapping[str, Any], name: str) -> Tenant:
-    below = [each for each in tree if each.rpartition("/")[0] == name]
-    where = f"{where}: {name}"
-    given = f.mapping(where, tree[name])
-    f.known(where, given, ("weight", "isolated", "queue", "quota"))
-    try:
-        return Tenant(
-            name,
-            f.named(f"{where}: quota", given.get("quota"), _quota),
-            tuple(_tenant(where.rpartition(": ")[0], tree, each) for each in below),
-            f.milli(where, given.get("weight", 1)) / 1000,
-            f.yes_no(where, given.get("isolated", False)),
-            _queueing(where, given["queue"]) if "queue" in given else None,
-        )
-    except ValueError as error:
-        raise UserError(f"{where}: {error}", "") from None
-
-
-def _quota(where: str, value: Any) -> Quota:
-    """``8`` or ``{guaranteed: 8, borrow: 4, lend: 2}``."""
-    given = f.mapping(where, value if isinstance(value, dict) else {"guaranteed": value})
-    f.known(where, given, ("guaranteed", "borrow", "lend"))
-    amounts = {key: f.milli(f"{where}: {key}", each) / 1000 for key, each in given.items()}
-    return Quota(amounts.get("guaranteed", 0.0), amounts.get("borrow"), amounts.get("lend"))
+    """The tenant tree, as in a cluster file."""
+    return tenants_from(where, value)
 
 
 def changes(where: str, kind: str, value: Any) -> list[Change]:

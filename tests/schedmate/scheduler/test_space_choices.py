@@ -76,7 +76,7 @@ def test_nics_are_near_their_gpus() -> None:
         0b11,
         0b0110,
     )  # one is near, then the same NUMA domain
-    assert islands_with(NodeShape(8, 2), 0b10110111, 3) == [0b111, 0b10110000]
+    assert islands_with(NodeShape(8, 2), 0b10110111, 3) == [0b1111, 0b11110000]
 
 
 # --- one replica

@@ -131,13 +131,7 @@ def run(policy: str, seed: int, events: int, twice: bool = False) -> Any:
     return place
 
 
-ALL_RESERVED = pytest.param(
-    "core, all reserved",
-    marks=pytest.mark.xfail(reason="plans of one class made anew may take each other's promised start", strict=False),
-)
-
-
-@pytest.mark.parametrize("policy", [*sorted(set(POLICIES) - {"core, all reserved"}), ALL_RESERVED])
+@pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_long_run(policy: str) -> None:
     for seed in range(4):
         run(policy, seed, LONG_RUN_EVENTS // 4)

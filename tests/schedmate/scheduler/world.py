@@ -81,7 +81,7 @@ class World:
             track = running[which % len(running)]
             self.scheduler.evict(track.slot, self.now)
             self._back(track.slot)
-            self._forgive(lambda other: other.priority <= track.job.priority)
+            self._forgive(lambda other: other.priority < track.job.priority)
 
     def end(self, which: int) -> None:
         """One of the running jobs ends before its time."""
@@ -179,7 +179,7 @@ class World:
         track.start_s, track.promised_s = None, math.inf
 
     def _cycle(self) -> tuple[list[int], list[int]]:
-        starving = self._starving()
+        self._starving()
         twin = copy.deepcopy(self.scheduler) if self.twice else None
         started, evicted = setup.cycle(self.scheduler, self.now)
         if twin is not None:
@@ -190,7 +190,7 @@ class World:
             self._start(self.tracks[slot])
         self._promises()
         self._check()
-        self._helped([track for track in starving if track.start_s is None])
+        self._helped(self._starving())
         name = [self.tracks[slot].job.job_id for slot in (*started, *evicted)]
         self.history.append((self.now, name[: len(started)], name[len(started) :]))
         return started, evicted
@@ -212,13 +212,10 @@ class World:
     def _promises(self) -> None:
         waiting = {slot: track for slot, track in self.tracks.items() if track.start_s is None}
         decisions = {slot: self.scheduler.decision(slot, self.now) for slot in waiting}
-        unplanned = [t.job.priority for slot, t in waiting.items() if decisions[slot].verdict == "waiting"]
         for slot, track in waiting.items():
             decision = decisions[slot]
             assert decision.reason, "every decision has a reason"
-            if track.job.priority < max(unplanned, default=-1):
-                track.promised_s = math.inf  # a higher class waits for the same, and takes what it needs
-            elif decision.guaranteed_start_s is not None:
+            if decision.guaranteed_start_s is not None:
                 track.promised_s = min(track.promised_s, decision.guaranteed_start_s)
             assert self.now <= track.promised_s + EPSILON_S, (
                 f"{track.job.job_id} was promised a start by {track.promised_s} and waits at {self.now}: {decision}"

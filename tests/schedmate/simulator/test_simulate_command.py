@@ -115,3 +115,50 @@ def test_kant_runs_without_requested_times(schedmate: Run, tmp_path: Path) -> No
     found = answer(schedmate("simulate", tmp_path / "t.csv", *words))
     assert found["warnings"] == ["2 of 2 jobs have no requested time: nothing is assumed of their runtime"]
     assert found["policies"]["kant"]["queueing_s"]["max"] == 10
+
+
+TENANTS = """
+pools: {a100: 1x8, v100: 1x8}
+tenants:
+  lab: {quota: {a100: 8}}
+  lab/vision: {quota: {a100: {guaranteed: 8, borrow: 0}, v100: {borrow: 0}}}
+  lab/text: {queue: strict}
+"""
+
+
+def test_tenants_of_the_cluster_file(schedmate: Run, tmp_path: Path) -> None:
+    rows = ("a,0,10,8,lab/vision", "b,0,10,8,lab/vision", "c,0,20,8,lab/text", "d,0,5,1,", "e,0,5,1,stranger")
+    (tmp_path / "t.csv").write_text("job_id,submit,duration,gpus,tenant\n" + "\n".join(rows) + "\n")
+    (tmp_path / "c.yaml").write_text(TENANTS)
+    words = ("simulate", tmp_path / "t.csv", "--cluster", tmp_path / "c.yaml", "--policy", "fifo,core")
+    found = answer(schedmate(*words, "--json"))
+    assert any("1 of 5 jobs name a tenant that" in told and "'stranger'" in told for told in found["warnings"])
+    for policy in found["policies"].values():
+        owned = policy["tenants"]
+        assert {name: each["jobs"] for name, each in owned.items()} == {"": 2, "lab": 0, "lab/vision": 2, "lab/text": 1}
+        assert owned["lab/vision"]["gpu_s"] == 160
+        assert owned["lab/text"]["gpu_s"] == 160
+        assert owned["lab/vision"]["share"] == 160 / (16 * policy["makespan_s"])
+        assert owned["lab/vision"]["queueing_s"]["max"] >= 10, "never more than 8 GPUs at once, of a100 alone"
+        assert owned["lab"]["queueing_s"]["mean"] is None
+    assert "tenant lab/vision, waiting, mean" in schedmate(*words).stdout
+
+
+def test_without_tenants_there_are_none(schedmate: Run, trace: Path) -> None:
+    found = answer(schedmate("simulate", trace, "--format", "csv", *COLUMNS, "--nodes", 2, "--json"))
+    assert "tenants" not in found["policies"]["fifo"]
+
+
+def test_a_job_beyond_the_quota_is_left_out_for_that(schedmate: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("job_id,submit,duration,gpus,tenant\na,0,10,8,lab\nb,0,10,4,lab\n")
+    (tmp_path / "c.yaml").write_text("pools: {a100: 1x8}\ntenants: {lab: {quota: {a100: {guaranteed: 4, borrow: 0}}}}")
+    found = answer(schedmate("simulate", tmp_path / "t.csv", "--cluster", tmp_path / "c.yaml", "--json"))
+    assert found["policies"]["fifo"]["skipped"] == {"larger than the quota of its tenant": 1}
+
+
+def test_a_tenant_that_makes_no_sense_is_named(schedmate: Run, trace: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("pools: {a100: 1x8}\ntenants: {lab: {quota: {a100: 9}}}\n")
+    done = schedmate("simulate", trace, *COLUMNS, "--format", "csv", "--cluster", tmp_path / "c.yaml")
+    assert done.returncode == 2
+    assert "c.yaml: tenants: the cluster has 8 GPUs of type a100 to give" in done.stderr
+    assert "Traceback" not in done.stderr

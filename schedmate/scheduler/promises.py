@@ -1,0 +1,73 @@
+"""Whom a plan binds. A start that was told as guaranteed binds everyone but those of a higher class who came later.
+
+A plan is told as guaranteed only while nobody waits who could still take its place: no job of a higher class that came
+later and has no guaranteed plan of its own. The numbers compared are counts of cycles: ``since`` of a job, when it came
+into its class, and `QueueLayer.promised` of a plan, when it was last told.
+"""
+
+from __future__ import annotations
+
+import math
+
+from schedmate.scheduler.state import State
+from schedmate.scheduler.types import Reservation
+
+#: Of a plan that was not told to anybody: every job of a higher class came later.
+NEVER = -1
+
+
+def rank(state: State, slot: int) -> float:
+    """The rank of the class of a waiting job, the smaller first."""
+    lane = state.table.queue_lanes[slot]
+    return math.inf if lane is None else lane.rank
+
+
+def bound_before(state: State, plan: Reservation) -> int:
+    """Jobs of a higher class that came before this are bound by the plan as well."""
+    if not plan.guaranteed or state.layer is None:
+        return NEVER
+    return state.layer.promised.get(plan.slot, NEVER)
+
+
+def binds(state: State, plan: Reservation, slot: int) -> bool:
+    """Whether the job in ``slot`` may take nothing from a plan of another one."""
+    return rank(state, plan.slot) <= rank(state, slot) or state.table.since[slot] < bound_before(state, plan)
+
+
+def is_told(state: State, plan: Reservation) -> bool:
+    """Whether the start of a guaranteed plan was told in the last cycle."""
+    return bound_before(state, plan) == state.cycles
+
+
+def tell(state: State) -> None:
+    """Comes last in a cycle: promises the guaranteed starts that nobody who waits can upset."""
+    layer = state.layer
+    if layer is None or layer.limits is None:
+        return
+    promised = {}
+    for pool, plans in state.reservations.items():
+        sure = [plan for plan in plans if plan.guaranteed and (plan.slot, True) not in layer.void]
+        if not sure:
+            continue
+        rivals = _rivals(state, pool)
+        for plan in sure:
+            own, before = rank(state, plan.slot), layer.promised.get(plan.slot, NEVER)
+            is_safe = not any(other < own and since >= before for other, since in rivals)
+            if is_safe or before != NEVER:
+                promised[plan.slot] = state.cycles + 1 if is_safe else before
+    layer.promised = promised
+
+
+def _rivals(state: State, pool: int) -> list[tuple[float, int]]:
+    """Rank and ``since`` of those who wait for a pool without a guaranteed plan; of a queue that of its latest."""
+    layer, since = state.layer, state.table.since
+    if layer is None:
+        return []
+    bit = 1 << pool
+    found = [(lane.rank, lane.latest) for lane in layer.queue.lanes if lane.pool_bits & bit and lane.order.first()]
+    sure = {plan.slot for plans in state.reservations.values() for plan in plans if plan.guaranteed}
+    for slot in layer.reserved:
+        lane = state.table.queue_lanes[slot]
+        if slot not in sure and lane is not None and lane.pool_bits & bit:
+            found.append((lane.rank, since[slot]))
+    return found

@@ -1,0 +1,41 @@
+"""Whose a replayed job is: the tenant that its record names, if the cluster has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from analyzers.types import JobRecord
+from schedmate.scheduler import Job, Tenant
+from schedmate.simulator.estimates import Estimates
+
+
+class OfTenants:
+    """Other estimates, of jobs that belong to tenants. Jobs of a tenant that is not known are nobody's, and counted by
+    the name that they give in ``unknown``."""
+
+    def __init__(self, estimates: Estimates, tenants: Sequence[Tenant]) -> None:
+        self._estimates = estimates
+        self._known = set(tenant_names(tenants))
+        self.name, self.learns = estimates.name, estimates.learns
+        self.unknown: dict[str, int] = {}
+
+    def job(self, record: JobRecord) -> Job:
+        """The job with its tenant."""
+        job, tenant = self._estimates.job(record), record.tenant
+        if tenant in self._known:
+            return replace(job, tenant=tenant)
+        if tenant:
+            self.unknown[tenant] = self.unknown.get(tenant, 0) + 1
+        return job
+
+    def ended(self, record: JobRecord) -> None:
+        """Hand on the ended job."""
+        self._estimates.ended(record)
+
+
+def tenant_names(tenants: Iterable[Tenant]) -> Iterator[str]:
+    """All names of a tree, parents before children."""
+    for tenant in tenants:
+        yield tenant.name
+        yield from tenant_names(tenant.children)
