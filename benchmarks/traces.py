@@ -1,7 +1,7 @@
 """How fast each trace format is read, and what memory a long trace takes.
 
-Each format's file is made up here, with as many jobs as asked for; nothing is kept of the jobs but their number, as when
-a trace is converted, except in the row ``describe``, which keeps what a description needs. Speed is by CPU time of the
+Each format's file is made up here, with as many jobs as asked for. Nothing is kept of the jobs but their number, as if
+they were converted, except in the row ``describe``, which keeps what a description needs. Speed is by CPU time of the
 process that reads; peak memory is that process's own, less what it had before it opened the file.
 
 Example: python -m benchmarks.traces --jobs 100000 --formats csv,sacct
