@@ -13,7 +13,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from benchmarks.scheduler_load import Arrival, Load
-from schedmate.scheduler import POLICIES, Job, Scheduler, Unschedulable
+from schedmate.scheduler import POLICIES, Demand, Job, Scheduler, Unschedulable
+from schedmate.scheduler.placement.fit import by_cell
+from schedmate.scheduler.pool_index import PoolIndex
+from schedmate.scheduler.pool_layout import Part
 
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -31,13 +34,25 @@ class Clock:
 
     wall_ms: list[float] = field(default_factory=list)
     cpu_ms: list[float] = field(default_factory=list)
+    collector_ms: list[float] = field(default_factory=list)
+    _since_s: float = 0.0
+    _collected_ms: float = 0.0
+
+    def watch(self, phase: str, info: dict[str, int]) -> None:
+        """A callback for `gc.callbacks`: adds up what the garbage collector takes."""
+        if phase == "start":
+            self._since_s = process_time()
+        else:
+            self._collected_ms += (process_time() - self._since_s) * 1e3
 
     def time(self, call: Callable[[], T]) -> T:
         """Call and note how long it took."""
+        self._collected_ms = 0.0
         cpu_s, wall_s = process_time(), perf_counter()
         result = call()
         self.wall_ms.append((perf_counter() - wall_s) * 1e3)
         self.cpu_ms.append((process_time() - cpu_s) * 1e3)
+        self.collector_ms.append(self._collected_ms)
         return result
 
     def quantiles(self) -> Row:
@@ -176,23 +191,35 @@ def steady(
     driver.refill(pending)
     driver.cycle()
     told("steady state: warming up")
+    started_by_sample: list[int] = []
     clock, starts, allocated, submits = Clock(), 0, 0.0, Clock()
     for i in range(warm_up + samples):
         if i == warm_up:
             clock, starts, allocated, submits = Clock(), 0, 0.0, Clock()
             gc.collect()
             gc.freeze()
+            gc.callbacks.append(clock.watch)
         submits.time(lambda: driver.refill(pending))
         slot = driver.next_end()
         slots = clock.time(lambda s=slot: driver.end_and_decide(s))  # type: ignore[misc]
         driver.started(slots)
         starts += len(slots)
+        started_by_sample.append(len(slots))
         allocated += driver.allocated
         if i % 500 == 499:
             told(f"steady state: {i + 1} of {warm_up + samples} ends, {driver.allocated:.1%} allocated")
+    gc.callbacks.remove(clock.watch)
     gc.unfreeze()
     total_s = sum(clock.cpu_ms) / 1e3
+    own_ms = np.array(clock.cpu_ms) - np.array(clock.collector_ms)
+    by_starts = np.array(started_by_sample[-samples:])
     return clock.quantiles() | {
+        "p99_without_collector_ms": float(np.quantile(own_ms, 0.99)),
+        "collector_mean_ms": float(np.mean(clock.collector_ms)),
+        "collector_max_ms": float(max(clock.collector_ms)),
+        "p99_up_to_4_starts_ms": float(np.quantile(own_ms[by_starts <= 4], 0.99)),
+        "share_above_4_starts": float(np.mean(by_starts > 4)),
+        "most_starts": int(by_starts.max()),
         "pending": pending,
         "running": len(driver.ends),
         "allocated": allocated / samples,
@@ -235,13 +262,47 @@ def gang(load: Load, policy: str, seed: int, gpus: int, samples: int) -> Row:
 
 def refusal(load: Load, policy: str, seed: int, samples: int) -> Row:
     """(d) At 95 % a gang comes for which enough GPUs are free, on too few whole nodes: "cannot start now"."""
-    driver, first, again = _filled(load, policy, seed, 0.95, 4), Clock(), Clock()
-    state = driver.scheduler.state
-    pool = max(range(len(load.spec.pools)), key=lambda p: state.cluster.pools[p].free_gpus)
-    free = state.cluster.pools[pool].free_gpus
+    driver = _filled(load, policy, seed, 0.95, 4)
+    free = _most_free(driver)[1]
+    # One GPU less each time: another demand, so that nothing is remembered of the last one.
+    jobs = [
+        _wide(free // 8 * 8 - i, load.spec.pools[_most_free(driver)[0]].name, f"refused-{i}") for i in range(samples)
+    ]
+    return _refused(driver, jobs) | {"gpus": free // 8 * 8, "free_gpus": free}
+
+
+def required(load: Load, policy: str, seed: int, samples: int) -> Row:
+    """(e) At 95 % a gang comes for which enough whole nodes are free, but under no one switch of the required level."""
+    driver = _filled(load, policy, seed, 0.95, 1 << 30)
+    pool, free = _most_free(driver)
+    index = driver.scheduler.state.cluster.pools[pool]
+    if not isinstance(index, PoolIndex):
+        raise TypeError("the pool is not described in detail")
+    whole = by_cell(index, Part(0, 1, index.capacity), None)
+    jobs = []
     for i in range(samples):
-        # One GPU less each time: another demand, so that nothing is remembered of the last one.
-        job = _wide(free // 8 * 8 - i, load.spec.pools[pool].name, f"refused-{i}")
+        level = ("leaf", "spine")[i % 2]
+        most = int(np.add.reduceat(whole, index.layout.groups[level]).max())
+        nodes = most + 1 + i // 2
+        if nodes > whole.sum():
+            raise RuntimeError(f"{nodes} whole nodes are not free, whatever the topology")
+        demand = Demand.of(gpus=nodes * index.capacity, level=level, required=True)
+        if nodes <= {"leaf": 32, "spine": 512}[level]:
+            jobs.append(replace(_wide(demand.gpus, load.spec.pools[pool].name, f"required-{i}"), demand=demand))
+    return _refused(driver, jobs) | {"free_nodes": int(whole.sum()), "free_gpus": free}
+
+
+def _most_free(driver: Driver) -> tuple[int, int]:
+    """The pool with most free GPUs, and how many."""
+    pools = driver.scheduler.state.cluster.pools
+    pool = max(range(len(pools)), key=lambda p: pools[p].free_gpus)
+    return pool, pools[pool].free_gpus
+
+
+def _refused(driver: Driver, jobs: list[Job]) -> Row:
+    """Each of the jobs comes, can not start, is looked at five times more and taken back."""
+    first, again = Clock(), Clock()
+    for job in jobs:
         slot = driver.scheduler.submit(job)
         started = first.time(lambda: driver.scheduler.cycle(driver.now_s))
         for _ in range(5):
@@ -252,4 +313,4 @@ def refusal(load: Load, policy: str, seed: int, samples: int) -> Row:
         driver.withdraw(slot)
     row = {f"first_{name}": value for name, value in first.quantiles().items()}
     row |= {f"again_{name}": value for name, value in again.quantiles().items()}
-    return row | {"gpus": free // 8 * 8, "free_gpus": free, "allocated": driver.allocated}
+    return row | {"allocated": driver.allocated}

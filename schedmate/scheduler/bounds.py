@@ -1,9 +1,10 @@
-"""Waiting jobs of one demand as columns of bounds: beside which plans would any of them run on?"""
+"""All jobs that wait for a pool as columns of bounds: beside which plans would any of them run on?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +14,24 @@ from schedmate.scheduler.pending import Entry
 #: Plans that can be told apart: bits of an integer of 64.
 MOST_PLANS = 62
 
-T = TypeVar("T")
+_SPARE = 64
+_GONE = -1
+_TIMES = 5
 
 
 class Bound(NamedTuple):
     """Seconds of run time of one job: taken to end within ``within_s`` against expected starts, within ``limit_s`` for
     sure; ``leaves_s``: within which it is expected to end with confidence enough to be evicted if it does not,
-    infinite if it may not be. ``rank`` of its class, and ``since`` when it is in it; number of its ``tenant``."""
+    infinite if it may not be. ``rank`` of its class, and ``since`` when it is in it; numbers of its ``tenant`` and its
+    ``lane``."""
 
     within_s: float
     limit_s: float
     leaves_s: float
     rank: float
-    tenant: float
     since: float
+    tenant: int
+    lane: int
 
 
 class PlanBound(NamedTuple):
@@ -40,92 +45,143 @@ class PlanBound(NamedTuple):
     bound_before: float
 
 
-class Allowed(NamedTuple):
-    """By number of a tenant whether it may start something: now, shape (tenants,), and whether it has quota for it
-    when each plan begins, shape (plans, tenants)."""
+class Rooms(NamedTuple):
+    """What quota leaves, in thousandths of a GPU, by number of a tenant: now, shape (tenants,), and when each plan
+    begins, shape (plans, tenants); and what a job asks for, by number of its group, shape (groups,)."""
 
-    now: NDArray[np.bool_]
-    then: NDArray[np.bool_]
+    now: NDArray[np.int64]
+    then: NDArray[np.int64]
+    asked: NDArray[np.int64]
 
 
-class Bounds(Generic[T]):
-    """Entries with their bounds and an owner each, in no order. Removal is a mark in ``live``, found out later."""
+class Alike(NamedTuple):
+    """Entries in order of one group and one lane that run beyond just the plans ``late`` (bits)."""
 
-    __slots__ = ("_columns", "_entries", "_live", "_new", "_owners")
+    group: int
+    late: int
+    lane: int
+    entries: list[Entry]
+
+
+class Bounds:
+    """Entries with their bounds and the number of a group each, in no order. Removal is a mark in ``live``, found out
+    later."""
+
+    __slots__ = ("_columns", "_compact_at", "_entries", "_groups", "_lanes", "_live", "_new", "_tenants")
 
     def __init__(self, live: list[Entry | None]) -> None:
         self._live = live
         self._entries: list[Entry] = []
-        self._owners: list[T] = []
-        self._new = 0
-        self._columns: NDArray[np.float64] = np.zeros((len(Bound._fields), 0))
+        self._new: list[int] = []
+        self._compact_at = _SPARE
+        self._columns: NDArray[np.float64] = np.zeros((_TIMES, 0))
+        self._tenants: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._lanes: list[int] = []
+        self._groups: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
-    def add(self, entry: Entry, owner: T) -> None:
+    def add(self, entry: Entry, group: int) -> None:
         """A live entry."""
         self._entries.append(entry)
-        self._owners.append(owner)
-        self._new += 1
-
-    @property
-    def has_new(self) -> bool:
-        """Whether entries came that no candidates were asked for since."""
-        return self._new > 0
+        self._new.append(group)
 
     def candidates(
         self,
+        groups: Sequence[int],
         plans: Sequence[PlanBound],
         now: float,
         bound: Callable[[int], Bound],
-        allowed: Allowed,
-        fits: Callable[[int], bool],
-    ) -> list[tuple[int, T, list[Entry]]]:
-        """Sets of plans (bits) for which ``fits`` says yes, with an owner and those of its entries, in order, that run
-        beyond just these and that quota allows.
+        rooms: Rooms,
+        fits: Callable[[int, int], bool],
+    ) -> list[Alike]:
+        """Of some groups those entries that quota allows and for which ``fits`` (group, set of plans as bits) says yes.
 
-        With removed entries there may be some too many. ``bound`` is asked for each new slot.
+        ``bound`` is asked for each new slot. What does not fit beside some plans does not beside these and others.
         """
         self._settle(bound)
-        within_s, limit_s, leaves_s, rank, tenant, since = self._columns
-        late: NDArray[np.int64] = np.zeros(len(self._entries), dtype=np.int64)
-        if plans:
-            start_s = np.array([plan.start_s for plan in plans])[:, None]
-            hard = np.array([plan.hard for plan in plans])[:, None]
-            promise = np.array([plan.takes_promise for plan in plans])[:, None]
-            beyond = np.where(hard, limit_s, within_s) + now > start_s
-            beyond &= ~(promise & (leaves_s + now <= start_s))
-            bound_before = np.array([plan.bound_before for plan in plans])[:, None]
-            beyond &= (np.array([plan.rank for plan in plans])[:, None] <= rank) | (since < bound_before)
-            late = (beyond << np.arange(len(plans), dtype=np.int64)[:, None]).sum(axis=0)
-        number = tenant.astype(np.int64)
-        may = allowed.now[number]
-        if plans:
-            may &= (~beyond | allowed.then[:, number]).all(axis=0)
-        found: dict[tuple[int, int], tuple[int, T, list[Entry]]] = {}
-        refused: list[int] = []
-        for code in sorted(set(late[may].tolist()), key=int.bit_count):
-            if any(code & other == other for other in refused):
+        wanted = np.zeros(len(rooms.asked) + 1, dtype=np.bool_)  # the last one stands for `_GONE`
+        wanted[list(groups)] = True
+        of = self._groups
+        at = np.flatnonzero(wanted[of])
+        at = at[rooms.now[self._tenants[at]] >= rooms.asked[of[at]]]
+        late = np.zeros(len(at), dtype=np.int64)
+        if plans and len(at):
+            beyond = self._beyond(at, plans, now)
+            may = (~beyond | (rooms.then[:, self._tenants[at]] >= rooms.asked[of[at]])).all(axis=0)
+            weights = 1 << np.arange(len(plans), dtype=np.int64)
+            at, late = at[may], (weights @ beyond)[may]
+        order = np.lexsort((late, of[at]))
+        at, late = at[order], late[order]
+        changes = np.flatnonzero((np.diff(late) != 0) | (np.diff(of[at]) != 0)) + 1
+        spans = list(pairwise([0, *changes.tolist(), len(at)])) if len(at) else []
+        keys = [(int(late[first]), int(of[at[first]]), at[first:end].tolist()) for first, end in spans]
+        refused: dict[int, list[int]] = {}
+        found: list[Alike] = []
+        for code, group, rows in sorted(keys, key=lambda key: (key[0].bit_count(), key[:2])):
+            known = refused.setdefault(group, [])
+            if any(code & other == other for other in known) or not self._any_alive(rows):
                 continue
-            if not fits(code):
-                refused.append(code)
-                continue
-            for at in np.flatnonzero(may & (late == code)).tolist():
-                owner = self._owners[at]
-                found.setdefault((code, id(owner)), (code, owner, []))[2].append(self._entries[at])
-        for _, _, entries in found.values():
-            entries.sort()
-        return list(found.values())
+            if fits(group, code):
+                found.extend(self._by_lane(group, code, rows))
+            else:
+                known.append(code)
+        return found
+
+    def _any_alive(self, rows: list[int]) -> bool:
+        """Whether one of the entries still waits; those before it that do not are not looked at again."""
+        live, entries = self._live, self._entries
+        for row in rows:
+            entry = entries[row]
+            if live[entry[2]] is entry:
+                return True
+            self._groups[row] = _GONE
+        return False
+
+    def _by_lane(self, group: int, late: int, rows: list[int]) -> Iterator[Alike]:
+        """Those of the entries that still wait, in order."""
+        live, entries, lanes = self._live, self._entries, self._lanes
+        by_lane: dict[int, list[Entry]] = {}
+        for row in rows:
+            entry = entries[row]
+            if live[entry[2]] is entry:
+                by_lane.setdefault(lanes[row], []).append(entry)
+            else:
+                self._groups[row] = _GONE
+        for lane, alive in by_lane.items():
+            alive.sort()
+            yield Alike(group, late, lane, alive)
+
+    def _beyond(self, at: NDArray[np.int64], plans: Sequence[PlanBound], now: float) -> NDArray[np.bool_]:
+        """Whether each entry runs beyond each plan, as `Trial.late` has it; shape (plans, entries)."""
+        within_s, limit_s, leaves_s, rank, since = self._columns[:, at]
+        start_s = np.array([plan.start_s for plan in plans])[:, None]
+        hard = np.array([plan.hard for plan in plans])[:, None]
+        promise = np.array([plan.takes_promise for plan in plans])[:, None]
+        beyond: NDArray[np.bool_] = np.where(hard, limit_s, within_s) + now > start_s
+        beyond &= ~(promise & (leaves_s + now <= start_s))
+        bound_before = np.array([plan.bound_before for plan in plans])[:, None]
+        beyond &= (np.array([plan.rank for plan in plans])[:, None] <= rank) | (since < bound_before)
+        return beyond
 
     def _settle(self, bound: Callable[[int], Bound]) -> None:
-        """Columns for what is new, without what is gone."""
-        size, live = len(self._entries), self._live
-        kept = [at for at in range(size) if live[self._entries[at][2]] is self._entries[at]] if self._new else []
-        if not self._new:
-            return
-        old = size - self._new
-        keep_old = [at for at in kept if at < old]
-        rows = [bound(self._entries[at][2]) for at in kept[len(keep_old) :]]
-        added = np.array(rows, dtype=np.float64).reshape(len(rows), len(Bound._fields)).T
-        self._columns = np.concatenate((self._columns[:, keep_old], added), axis=1)
-        self._entries = [self._entries[at] for at in kept]
-        self._owners = [self._owners[at] for at in kept]
-        self._new = 0
+        """Columns for what is new, and none for what is gone when there is much of it."""
+        entries, live, old = self._entries, self._live, len(self._entries) - len(self._new)
+        if self._new:
+            kept = [row for row in range(old, len(entries)) if live[entries[row][2]] is entries[row]]
+            bounds = [bound(entries[row][2]) for row in kept]
+            added = np.array([each[:_TIMES] for each in bounds], dtype=np.float64).reshape(len(kept), _TIMES).T
+            self._columns = np.concatenate((self._columns, added), axis=1)
+            self._tenants = np.concatenate((self._tenants, np.array([each.tenant for each in bounds], dtype=np.int64)))
+            self._lanes += [each.lane for each in bounds]
+            groups = np.array([self._new[row - old] for row in kept], dtype=np.int64)
+            self._groups = np.concatenate((self._groups, groups))
+            self._entries = entries[:old] + [entries[row] for row in kept]
+            self._new = []
+        if len(self._entries) > self._compact_at:
+            self._compact()
+
+    def _compact(self) -> None:
+        entries, live = self._entries, self._live
+        rest = [row for row, entry in enumerate(entries) if live[entry[2]] is entry and self._groups[row] != _GONE]
+        self._columns, self._groups, self._tenants = self._columns[:, rest], self._groups[rest], self._tenants[rest]
+        self._entries, self._lanes = [entries[row] for row in rest], [self._lanes[row] for row in rest]
+        self._compact_at = 2 * len(rest) + _SPARE

@@ -1,13 +1,11 @@
-"""The waiting jobs of the full queue layer: by tenant, class and pools in order, and within that by demand.
+"""The waiting jobs of the full queue layer: by tenant, class and pools in order, and by demand.
 
-A *lane* holds the jobs of one tenant and one priority class that accept the same pools, in order. A *job class* holds
-those of a lane with one demand and about the same time limit, and a *group* all classes of one demand on one set
-of pools: whether something of that size fits is one question for all of them.
+A *lane* holds the jobs of one tenant and one priority class that accept the same pools, in order. A *group* holds those
+of one demand on one set of pools: whether something of that size fits is one question for all of them.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +14,6 @@ from numpy.typing import NDArray
 from schedmate.scheduler.bounds import Bounds
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.pending import Entry, OrderedEntries
-from schedmate.scheduler.policies import Assumed
 from schedmate.scheduler.types import Reservation
 
 
@@ -28,32 +25,19 @@ class Settled(NamedTuple):
     rooms: NDArray[np.int64]
 
 
-class JobClass(OrderedEntries):
-    """Waiting jobs of one lane, demand and magnitude of time. ``shortest_s`` is at most the smallest ``within_s``."""
-
-    __slots__ = ("group", "lane", "shortest_s")
-
-    def __init__(self, live: list[Entry | None], lane: QueueLane, group: Group) -> None:
-        super().__init__(live)
-        self.lane = lane
-        self.group = group
-        self.shortest_s = math.inf
-
-
 class Group:
-    """All classes of one demand on one set of pools; ``bounds`` are those of all their jobs.
+    """All waiting jobs of one demand on one set of pools.
 
     ``settled``: by pool, the state of things (see `actions.fill`) in which nothing of it could start.
     """
 
-    __slots__ = ("bounds", "classes", "demand", "pool_bits", "pools", "settled")
+    __slots__ = ("demand", "number", "pool_bits", "pools", "settled")
 
-    def __init__(self, pools: tuple[int, ...], demand: Demand, live: list[Entry | None]) -> None:
+    def __init__(self, number: int, pools: tuple[int, ...], demand: Demand) -> None:
+        self.number = number
         self.pools = pools
         self.pool_bits = sum(1 << pool for pool in pools)
         self.demand = demand
-        self.classes: list[JobClass] = []
-        self.bounds: Bounds[JobClass] = Bounds(live)
         self.settled: dict[int, Settled] = {}
 
 
@@ -64,7 +48,7 @@ class QueueLane:
     ``shift_s`` is taken off the order of its jobs. ``latest``: the largest ``since`` of any that was in it.
     """
 
-    __slots__ = ("_by_demand", "latest", "number", "order", "pool_bits", "pools", "rank", "shift_s", "tenant")
+    __slots__ = ("latest", "number", "order", "pool_bits", "pools", "rank", "shift_s", "tenant")
 
     def __init__(
         self, number: int, tenant: int, rank: float, shift_s: float, pools: tuple[int, ...], live: list[Entry | None]
@@ -77,28 +61,22 @@ class QueueLane:
         self.pool_bits = sum(1 << pool for pool in pools)
         self.latest = -1
         self.order = OrderedEntries(live)
-        self._by_demand: dict[tuple[Demand, int], JobClass] = {}
-
-    def job_class(self, demand: Demand, magnitude: int) -> JobClass | None:
-        """The class of a demand, None if nothing of it has ever waited here."""
-        return self._by_demand.get((demand, magnitude))
-
-    def add_class(self, demand: Demand, magnitude: int, added: JobClass) -> None:
-        """A new class."""
-        self._by_demand[demand, magnitude] = added
 
 
 class ClassQueue:
-    """All lanes and groups, and the jobs that have a reservation, which are in no lane."""
+    """All lanes and groups, and the jobs that have a reservation, which are in no lane. By pool: ``groups_on`` those
+    that accept it, ``bounds`` of their jobs."""
 
-    __slots__ = ("_by_key", "_live", "groups", "groups_in_order", "lanes", "reserved")
+    __slots__ = ("_by_key", "_groups", "_live", "bounds", "groups", "groups_on", "lanes", "reserved")
 
-    def __init__(self, live: list[Entry | None]) -> None:
+    def __init__(self, live: list[Entry | None], pools: int) -> None:
         self._live = live
         self._by_key: dict[tuple[int, float, float, tuple[int, ...]], QueueLane] = {}
         self.lanes: list[QueueLane] = []
-        self.groups: dict[tuple[tuple[int, ...], Demand], Group] = {}
-        self.groups_in_order: list[Group] = []
+        self._groups: dict[tuple[tuple[int, ...], Demand], Group] = {}
+        self.groups: list[Group] = []
+        self.groups_on: list[list[Group]] = [[] for _ in range(pools)]
+        self.bounds = [Bounds(live) for _ in range(pools)]
         self.reserved: set[int] = set()
 
     def lane(self, tenant: int, rank: float, shift_s: float, pools: tuple[int, ...]) -> QueueLane:
@@ -110,25 +88,19 @@ class ClassQueue:
             self.lanes.append(lane)
         return lane
 
-    def add(self, lane: QueueLane, entry: Entry, demand: Demand, assumed: Assumed) -> None:
+    def add(self, lane: QueueLane, entry: Entry, demand: Demand) -> None:
         """Queue a live entry."""
         lane.order.add(entry)
-        within_s = assumed.within_s
-        bound_s = assumed.limit_s if assumed.limit_s < math.inf else within_s
-        magnitude = int(bound_s).bit_length() if bound_s < math.inf else -1
-        found = lane.job_class(demand, magnitude)
-        if found is None:
-            group = self.groups.get((lane.pools, demand))
-            if group is None:
-                group = self.groups[lane.pools, demand] = Group(lane.pools, demand, self._live)
-                self.groups_in_order.append(group)
-            found = JobClass(self._live, lane, group)
-            lane.add_class(demand, magnitude, found)
-            group.classes.append(found)
-        found.add(entry)
-        found.group.bounds.add(entry, found)
-        if within_s < found.shortest_s:
-            found.shortest_s = within_s
+        group = self._groups.get((lane.pools, demand))
+        if group is None:
+            group = self._groups[lane.pools, demand] = Group(len(self.groups), lane.pools, demand)
+            self.groups.append(group)
+            for pool in lane.pools:
+                self.groups_on[pool].append(group)
+        for pool in lane.pools:
+            self.bounds[pool].add(entry, group.number)
+        if group.settled:
+            group.settled.clear()
 
     def slots(self) -> list[int]:
         """The waiting slots without a reservation, by class and order."""

@@ -54,6 +54,16 @@ class Cluster:
         """What is not healthy, by pool; None for plain pools."""
         return tuple(index.condition if isinstance(index, PoolIndex) else None for index in self.pools)
 
+    def number_of(self, name: str, node: int, device: int = 0) -> int:
+        """The number of a pool that is described in detail and has such a node, and such a GPU on it. ``ValueError`` if
+        there is none."""
+        if name not in self.by_name:
+            raise ValueError(f"there is no pool {name}; there are {', '.join(self.by_name)}")
+        index = self._in_detail(self.by_name[name], node)
+        if not 0 <= device < index.layout.shapes[node].gpus:
+            raise ValueError(f"node {node} of pool {name} has no GPU {device}")
+        return self.by_name[name]
+
     def set_health(self, pool: int, node: int, health: Health) -> None:
         """Cordon, drain, lose or get back a node; what runs on a lost one is for the caller to end. ``ValueError`` if
         there is no such node, or if the pool is known by counts only."""

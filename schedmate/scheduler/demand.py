@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, get_type_hints
 from weakref import WeakValueDictionary
 
 from schedmate.scheduler.cluster_types import WHOLE_MILLI
@@ -85,13 +85,14 @@ class Demand:
 
     Equal demands are the same object, so they are compared and hashed by identity, which is what caches of verdicts
     want. ``gpus`` are the whole GPUs over all replicas, ``least_gpus`` those without which the gang does not start;
-    ``gpu_milli`` counts the parts as well (not slices, whose size only the pool knows). ``roles`` is empty for ``gpus``
-    packed on as few nodes as hold them.
+    ``gpu_milli`` and ``least_milli`` count the parts as well (not slices, whose size only the pool knows). ``roles`` is
+    empty for ``gpus`` packed on as few nodes as hold them.
     """
 
     __slots__ = (
         "__weakref__", "_terms", "anywhere", "elastic", "gpu_milli", "gpu_types", "gpus", "heavy", "is_plain",
-        "least_gpus", "level", "required", "roles", "selector", "shareable", "spread", "tolerations", "zone",
+        "least_gpus", "least_milli", "level", "required", "roles", "selector", "shareable", "spread", "tolerations",
+        "zone",
     )  # fmt: skip
 
     _plain: ClassVar[dict[int, Demand]] = {}
@@ -169,6 +170,8 @@ class Demand:
         self.least_gpus = least if terms.roles else terms.gpus
         parts = sum(role.milli_gpu * role.replicas for role in terms.roles) if terms.shareable else 0
         self.gpu_milli = self.gpus * WHOLE_MILLI + parts
+        least = sum(role.milli_gpu * role.least_replicas for role in terms.roles) if terms.shareable else 0
+        self.least_milli = self.least_gpus * WHOLE_MILLI + least
         self.is_plain = terms == _Terms(gpus=terms.gpus)
         self.elastic = any(role.least_replicas < role.replicas for role in terms.roles)
         self.anywhere = not (terms.selector or terms.tolerations or terms.zone)
@@ -177,12 +180,21 @@ class Demand:
         """Whole GPUs that a replica takes: a part of one counts as a whole where it is not shared."""
         return 1 if role.milli_gpu and not self.shareable else role.gpus
 
+    def asked(self) -> dict[str, Any]:
+        """What tells it from a demand that asks for nothing, as `Demand.of` names it."""
+        default = _Terms()._asdict()
+        return {key: value for key, value in self._terms._asdict().items() if value != default[key]}
+
+    @staticmethod
+    def asked_kinds() -> dict[str, Any]:
+        """The types of all that `Demand.of` takes."""
+        return get_type_hints(_Terms)
+
     def __reduce__(self) -> tuple[object, ...]:
         return _again, tuple(self._terms)
 
     def __repr__(self) -> str:
-        default = _Terms()._asdict()
-        return f"Demand({', '.join(f'{k}={v!r}' for k, v in self._terms._asdict().items() if v != default[k])})"
+        return f"Demand({', '.join(f'{key}={value!r}' for key, value in self.asked().items())})"
 
 
 def _again(*terms: Any) -> Demand:

@@ -46,6 +46,12 @@ class FairShare:
             self._use[node] = use
             self.held[node][pool] -= milli
 
+    def carry_over(self, old: FairShare, now: float) -> None:
+        """Tenants that there were before go on with their past; nothing is in use yet."""
+        for name, number in self._tree.numbers.items():
+            if name in old._tree.numbers:
+                self._use[number] = (old._average(old._tree.numbers[name], now), 0.0, now)
+
     def standing(self, tenant: int, now: float) -> float:
         """The sum of the weighted shares of the tenant and of all above it."""
         found = 0.0

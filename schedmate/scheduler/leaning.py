@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import NO_LEANING, Leaning
-from schedmate.scheduler.exits import Exits
+from schedmate.scheduler.device_ends import DeviceEnds
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.free_index import FreeIndex
 from schedmate.scheduler.pool_index import PoolIndex
@@ -31,19 +31,23 @@ def leaning(hints: Hints | None, now: float) -> Leaning:
 
 def ends_on(index: FreeIndex | PoolIndex, shares: Sequence[Shares | None]) -> ExpectedEnds:
     """Expected ends of the jobs on one pool; ``shares`` are those of the running jobs by slot, as they are at any time.
-    On a pool described in detail the ends are kept by node as well."""
-    return EndsByNode(index.exits, shares) if isinstance(index, PoolIndex) else ExpectedEnds()
+    On a pool described in detail the ends are kept by device and by node as well."""
+    return EndsByNode(index, shares) if isinstance(index, PoolIndex) else ExpectedEnds()
 
 
-class EndsByNode(ExpectedEnds):
-    """Tells the nodes, too. A slot has its shares when it is added and when it is removed."""
+def limits_on(index: FreeIndex | PoolIndex, shares: Sequence[Shares | None]) -> ExpectedEnds:
+    """Hard limits of the jobs on one pool, by device as well on one described in detail."""
+    return DeviceEnds(index.layout, shares) if isinstance(index, PoolIndex) else ExpectedEnds()
 
-    __slots__ = ("_exits", "_shares")
 
-    def __init__(self, exits: Exits, shares: Sequence[Shares | None]) -> None:
-        super().__init__()
-        self._exits = exits
-        self._shares = shares
+class EndsByNode(DeviceEnds):
+    """Tells the nodes when they are expected to be empty, too."""
+
+    __slots__ = ("_exits",)
+
+    def __init__(self, index: PoolIndex, shares: Sequence[Shares | None]) -> None:
+        super().__init__(index.layout, shares)
+        self._exits = index.exits
 
     def add(self, slot: int, end_s: float) -> None:
         """A job starts."""

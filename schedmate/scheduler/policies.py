@@ -59,6 +59,8 @@ class Policy:
     half_life_s : use counts half as much after this time.
     ageing_s : waiting this long lifts a job by one priority class; infinite where classes never mix.
     starvation_bound_s : a job that waits longer goes before all others, whatever their class, and gets a reservation.
+    resize_every_s : an elastic gang grows into idle capacity no sooner than this after it started or was resized;
+        infinite where gangs never grow.
     confidence : a hint counts as reason to let a preemptible job pass if its ``high_s`` holds with this probability.
     """
 
@@ -75,6 +77,7 @@ class Policy:
     half_life_s: float = DAY_S
     ageing_s: float = math.inf
     starvation_bound_s: float = math.inf
+    resize_every_s: float = math.inf
     confidence: float = 0.9
 
     @property
@@ -132,6 +135,11 @@ def expected(job: Job) -> Assumed:
     return Assumed(UNKNOWN_RUNTIME_S if job.limit_s is None else limit_s, limit_s, limit_s)
 
 
+#: By name, so that a policy can be written down.
+FUNCTIONS: Mapping[str, Order | Assumption] = {
+    each.__name__: each for each in (by_submission, by_estimate, at_once, by_due_time, stated, expected)
+}
+
 POLICIES: Mapping[str, Policy] = {
     policy.name: policy
     for policy in (
@@ -157,13 +165,15 @@ POLICIES: Mapping[str, Policy] = {
         ),
         Policy(
             "core",
-            "kant with tenants, priority classes, fair share, a starvation bound, and eviction of overstaying backfill",
+            "kant with tenants, priority classes, fair share, a starvation bound, eviction of overstaying backfill, "
+            "and elastic gangs that grow",
             by_due_time,
             expected,
             reserve_from=by_due_time,
             guarantees=True,
             reservations=1,
             starvation_bound_s=3 * DAY_S,
+            resize_every_s=600.0,
         ),
         Policy(
             "conservative",

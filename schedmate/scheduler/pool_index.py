@@ -17,21 +17,12 @@ from numpy.typing import NDArray
 from schedmate.scheduler.cluster_types import WHOLE_MILLI, DeviceShare, Health, Share, Shares, Spare
 from schedmate.scheduler.devices import choose, choose_with_nics
 from schedmate.scheduler.exits import Exits
+from schedmate.scheduler.node_spares import NodeSpare, NodeSpares, columns_of, less_of
 from schedmate.scheduler.outlook import Waste
 from schedmate.scheduler.pool_layout import Ints, Part, PoolLayout
 from schedmate.scheduler.shared_devices import Shared, choose_parts, give_part, take_part
 
 HIDDEN = -1
-
-
-class NodeSpare(NamedTuple):
-    """What a plan leaves unused on a node: masks of the devices and NICs that it needs, amounts that it does not."""
-
-    devices: int
-    nics: int
-    cpus_milli: int
-    memory_mib: int
-    disk_mib: int
 
 
 class Condition(NamedTuple):
@@ -232,48 +223,87 @@ class PoolIndex:
         """Nodes that may take work with some but not all of their GPUs allocated."""
         return sum(self.totals[1 : self.capacity]) + len(self.slivers)
 
-    def spare_beside(self, shares: Shares) -> Spare:
-        """What ``shares``, chosen on this state and not taken, would leave free on their nodes."""
-        spare: dict[int, NodeSpare] = {}
+    def spare_beside(self, shares: Shares, given: Iterable[DeviceShare] = ()) -> Spare:
+        """What ``shares``, chosen on this state and not taken, would leave free on their nodes, were ``given`` given
+        back before."""
+        spare = NodeSpares()
         for share in shares:
             if isinstance(share, DeviceShare):
                 node = share.node
                 held = spare.get(node) or NodeSpare(
                     0, 0, _at(self.cpus_milli, node), _at(self.memory_mib, node), _at(self.disk_mib, node)
                 )
-                spare[node] = NodeSpare(held.devices | share.devices, held.nics | share.nics, *_less(held, share))
+                spare[node] = NodeSpare(held.devices | share.devices, held.nics | share.nics, *less_of(held, share))
+        for share in given:
+            held = spare[share.node]
+            spare[share.node] = held._replace(
+                cpus_milli=held.cpus_milli + share.cpus_milli,
+                memory_mib=held.memory_mib + share.memory_mib,
+                disk_mib=held.disk_mib + share.disk_mib,
+            )
         return spare
 
     @staticmethod
     def less(spare: Spare, shares: Shares) -> Spare:
         """What is left of ``spare`` when ``shares`` are taken too; the same object if they are on other nodes."""
-        left = dict(spare)
+        left = NodeSpares(spare)
         for share in shares:
             if share[0] in left and isinstance(share, DeviceShare):
                 held = left[share.node]
-                left[share.node] = NodeSpare(held.devices, held.nics, *_less(held, share))
+                left[share.node] = NodeSpare(held.devices, held.nics, *less_of(held, share))
         return left if left != spare else spare
 
     def restricted(self, spares: Sequence[Spare]) -> PoolIndex:
         """A copy with no more to be used than each of ``spares`` has on its nodes."""
         view = self.copy()
-        for spare in spares:
-            for node, held in spare.items():
-                if view.free[node] & held.devices or node in view.partial:  # most are in use until the plan begins
-                    view.used[node] |= view.free[node] & held.devices
-                    view.free[node] &= ~held.devices
-                    if node in view.partial:
-                        view.partial[node] = tuple(
-                            part._replace(milli=0) if held.devices >> part.device & 1 else part
-                            for part in view.partial[node]
-                        )
-                    view._settle(node)
-                if view.nics is not None and view.nics[node] & held.nics:
-                    view._set_nics(node, view.nics[node] & ~held.nics)
-                for amounts, most in ((view.cpus_milli, held[2]), (view.memory_mib, held[3]), (view.disk_mib, held[4])):
-                    if amounts is not None:
-                        amounts[node] = min(int(amounts[node]), most)
+        view.withhold(spares)
         return view
+
+    def withhold(self, spares: Sequence[Spare]) -> None:
+        """Leave no more to be used than each of ``spares`` has on its nodes: nothing can be given back afterwards."""
+        for spare in spares:
+            held = columns_of(spare)
+            nodes = held[0]
+            # Most devices are in use until the plan begins.
+            for node in nodes[self.count[nodes] > 0].tolist() if not self.partial else nodes.tolist():
+                self._withhold_devices(node, spare[node].devices)
+            if self.nics is not None and self.nic_count is not None:
+                for node in nodes[(held[1] != 0) & (self.nic_count[nodes] > 0)].tolist():
+                    self._set_nics(node, self.nics[node] & ~spare[node].nics)
+            for amounts, most in zip((self.cpus_milli, self.memory_mib, self.disk_mib), held[2:], strict=True):
+                if amounts is not None:
+                    amounts[nodes] = np.minimum(amounts[nodes], most)
+
+    def follow(self, other: PoolIndex, nodes: Iterable[int], spares: Sequence[Spare]) -> None:
+        """Make some nodes what they are on ``other`` with no more to be used there than each of ``spares`` has."""
+        for node in nodes:
+            self.free[node], self.used[node] = other.free[node], other.used[node]
+            if node in other.partial:
+                self.partial[node] = other.partial[node]
+            else:
+                self.partial.pop(node, None)
+            if self.nics is not None and other.nics is not None:
+                self._set_nics(node, other.nics[node])
+            for mine, theirs in (
+                (self.cpus_milli, other.cpus_milli), (self.memory_mib, other.memory_mib),
+                (self.disk_mib, other.disk_mib),
+            ):  # fmt: skip
+                if mine is not None and theirs is not None:
+                    mine[node] = theirs[node]
+            self._settle(node)
+            own = [NodeSpares({node: spare[node]}) for spare in spares if node in spare]
+            if own:
+                self.withhold(own)
+
+    def _withhold_devices(self, node: int, devices: int) -> None:
+        """Let devices count as used."""
+        self.used[node] |= self.free[node] & devices
+        self.free[node] &= ~devices
+        if node in self.partial:
+            self.partial[node] = tuple(
+                part._replace(milli=0) if devices >> part.device & 1 else part for part in self.partial[node]
+            )
+        self._settle(node)
 
     def copy(self) -> PoolIndex:
         """An independent copy, for trying things on. Expected ends are those of the original."""
@@ -407,10 +437,6 @@ class PoolIndex:
 
 def _at(amounts: NDArray[np.int64] | None, node: int) -> int:
     return 0 if amounts is None else int(amounts[node])
-
-
-def _less(held: NodeSpare, share: DeviceShare) -> tuple[int, int, int]:
-    return held.cpus_milli - share.cpus_milli, held.memory_mib - share.memory_mib, held.disk_mib - share.disk_mib
 
 
 def _copied(amounts: Ints | None) -> Ints | None:

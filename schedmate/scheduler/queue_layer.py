@@ -16,7 +16,7 @@ from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.fair_share import FairShare
 from schedmate.scheduler.free_index import FreeIndex
-from schedmate.scheduler.leaning import ends_on
+from schedmate.scheduler.leaning import ends_on, limits_on
 from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.policies import Assumed, Policy
 from schedmate.scheduler.tenants import Tenant, TenantTree, TenantUse
@@ -38,9 +38,9 @@ class QueueLayer:
     ``moved`` an expected end moved, expected plans are void; ``broken`` a higher class took from plans of a lower.
     ``void`` are single plans that do not hold. ``renewed_s``: when the plans of a slot were last made to follow what
     has happened. ``due_s``: when a blocked job becomes due for a reservation. ``looked_at``: what the verdict rests on
-    that a slot with a plan can not start. ``promised``: by slot, the number of cycles there had been when its
-    guaranteed start was last told (see `promises`). ``barred``: by tenant and pool, the rank of
-    the strict head that is blocked there in this cycle.
+    that a slot with a plan can not start; ``asked_back`` the same of what is on loan. ``grow_s``: when a gang may grow
+    again. ``promised``: by slot, the number of cycles there had been when its guaranteed start was last told (see
+    `promises`). ``barred``: by tenant and pool, the rank of the strict head that is blocked there in this cycle.
     """
 
     tree: TenantTree
@@ -58,12 +58,15 @@ class QueueLayer:
     moved: int = 0
     broken: int = 0
     evicted: tuple[int, ...] = ()
+    resized: tuple[int, ...] = ()
     barred: dict[tuple[int, int], float] = field(default_factory=dict)
     standings_s: dict[int, float] = field(default_factory=dict)
     renewed_s: dict[int, float] = field(default_factory=dict)
     void: frozenset[PlanKey] = frozenset()
     looked_at: dict[int, tuple[Settled, ...]] = field(default_factory=dict)
+    asked_back: dict[int, tuple[object, ...]] = field(default_factory=dict)
     due_s: float = math.inf
+    grow_s: float = math.inf
     promised: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -80,6 +83,7 @@ class QueueLayer:
             self.moved,
             self.broken,
             self.evicted,
+            self.resized,
             self.barred,
             self.renewed_s,
             self.void,
@@ -95,6 +99,7 @@ class QueueLayer:
             self.moved,
             self.broken,
             self.evicted,
+            self.resized,
             self.barred,
             self.renewed_s,
             self.void,
@@ -123,14 +128,13 @@ def queue_layer(
     the cluster."""
     spec = cluster.spec
     tree = TenantTree(spec, tenants, policy.queueing)
-    pools = range(len(spec.pools))
     return QueueLayer(
         tree,
         TenantUse(tree) if tenants else None,
         FairShare(spec, tree, policy.half_life_s) if tenants else None,
-        ClassQueue(live),
+        ClassQueue(live, len(spec.pools)),
         [ends_on(index, shares) for index in cluster.pools],
-        [ExpectedEnds() for _ in pools] if policy.guarantees else None,
+        [limits_on(index, shares) for index in cluster.pools] if policy.guarantees else None,
         [
             Verdicts(pool.gpus_per_node, min((shape.gpus for _, shape in pool.shapes), default=pool.gpus_per_node))
             for pool in spec.pools
@@ -138,9 +142,11 @@ def queue_layer(
     )
 
 
-def assumed_again(full: Assumed, done_s: float, restart_s: float) -> Assumed:
-    """What is assumed of the next run of a job that has saved so much of its work."""
-    return Assumed(*(max(0.0, seconds - done_s) + restart_s for seconds in full))
+def assumed_again(full: Assumed, done_s: float, restart_s: float, speed: float = 1.0) -> Assumed:
+    """What is assumed of the next run of a job that has saved so much of its work, and runs at ``speed`` at least."""
+    limit_s = max(0.0, full.limit_s - done_s) + restart_s
+    ends_s, within_s = (max(0.0, seconds - done_s) / speed + restart_s for seconds in full[:2])
+    return Assumed(min(ends_s, limit_s), min(within_s, limit_s), limit_s)
 
 
 def class_of(policy: Policy, job: Job) -> tuple[float, float]:

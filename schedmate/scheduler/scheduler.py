@@ -13,24 +13,30 @@ from schedmate.scheduler.actions.allocate import allocate
 from schedmate.scheduler.actions.backfill import backfill
 from schedmate.scheduler.actions.evict import evict
 from schedmate.scheduler.actions.fill import fill
+from schedmate.scheduler.actions.give_back import give_back
+from schedmate.scheduler.actions.grow import grow
 from schedmate.scheduler.actions.plan import plan
 from schedmate.scheduler.actions.reserve import reserve
+from schedmate.scheduler.applying import Book, apply
+from schedmate.scheduler.changes import change_hints, change_tenants
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster import Cluster
 from schedmate.scheduler.cluster_types import ClusterSpec, Health
 from schedmate.scheduler.demand import Demand
+from schedmate.scheduler.elastic import slowest
+from schedmate.scheduler.events import Effect, Event
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.outlook import Outlook
 from schedmate.scheduler.pending import Lane, PendingQueue
 from schedmate.scheduler.placement import why_not
 from schedmate.scheduler.policies import Policy
 from schedmate.scheduler.promises import is_told
-from schedmate.scheduler.queue_layer import QueueLayer, class_of, queue_layer
+from schedmate.scheduler.queue_layer import QueueLayer, assumed_again, class_of, queue_layer
 from schedmate.scheduler.reasons import why_waiting
 from schedmate.scheduler.state import JobTable, State
 from schedmate.scheduler.tenants import Tenant, TenantUse
 from schedmate.scheduler.transaction import Transaction, asked_milli
-from schedmate.scheduler.types import Decision, Job, Placement, Reservation
+from schedmate.scheduler.types import Decision, Hints, Job, Placement, Reservation
 
 
 class Unschedulable(ValueError):  # noqa: N818
@@ -67,13 +73,14 @@ class Scheduler:
         )
         self.transaction = Transaction(self.state)
         if layered:
-            self._actions: tuple[Action, ...] = (age, evict, plan, admit, plan, fill, settle)
+            self._actions: tuple[Action, ...] = (age, evict, plan, admit, give_back, plan, fill, settle, grow)
         else:
             self._actions = (allocate, reserve, backfill) if plans else (allocate,)
         self._lanes: dict[tuple[int, str | None], tuple[Lane, Demand]] = {}
         self._queue_lanes: dict[tuple[object, ...], tuple[QueueLane, Demand]] = {}
         self._sequence = 0
         self._last_s = self._idle_until_s = -math.inf
+        self._book: Book | None = None
 
     def submit(self, job: Job) -> int:
         """Queue a job and return its slot. Raises `Unschedulable` when even an empty cluster could not hold it, or when
@@ -115,6 +122,8 @@ class Scheduler:
         table.gpus[slot] = demand.gpus
         table.queue_lanes[slot] = lane
         table.assumed[slot] = policy.assume(job)
+        if demand.elastic:
+            table.assumed[slot] = assumed_again(table.assumed[slot], 0.0, 0.0, slowest(job, demand))
         table.pools[slot] = -1
         table.done_s[slot] = 0.0
         table.evictions[slot] = 0
@@ -152,10 +161,26 @@ class Scheduler:
         saved; it was told to leave its grace ago."""
         self._lose([slot], now, told=True)
 
+    def apply(self, event: Event) -> Effect:
+        """Let an event of `events` happen; what it led to. ``ValueError`` for one that can not be (a job that is not
+        there, a node that there is not, `Unschedulable`): then nothing has changed."""
+        if self._book is None:
+            self._book = Book(self)
+        return apply(self, self._book, event)
+
+    def update_hints(self, slot: int, hints: Hints | None, now: float) -> None:
+        """What is predicted of the waiting or running job in ``slot`` has changed."""
+        change_hints(self.state, slot, hints, now)
+
+    def set_tenants(self, tenants: Sequence[Tenant], now: float) -> None:
+        """Another tenant tree, see `changes.change_tenants`."""
+        change_tenants(self.state, tenants, now)
+        self._queue_lanes.clear()
+
     def set_node_health(self, pool: str, node: int, health: Health, now: float) -> list[int]:
         """A node is cordoned, drained, lost or comes back; returns the slots of the jobs that it has lost, which wait
         again at the head of their class. ``ValueError`` for nodes that there are not and pools known by counts only."""
-        number = self.state.cluster.by_name[pool]
+        number = self.state.cluster.number_of(pool, node)
         lost = self._lose(self._running_on(number, node, -1), now) if health is Health.DOWN else []
         self.state.cluster.set_health(number, node, health)
         self._changed(number)
@@ -163,7 +188,7 @@ class Scheduler:
 
     def set_device_health(self, pool: str, node: int, device: int, healthy: bool, now: float) -> list[int]:
         """A single GPU breaks or is repaired; otherwise as `set_node_health`."""
-        number = self.state.cluster.by_name[pool]
+        number = self.state.cluster.number_of(pool, node, device)
         lost = [] if healthy else self._lose(self._running_on(number, node, 1 << device), now)
         self.state.cluster.set_bad(number, node, device, not healthy)
         self._changed(number)
@@ -185,9 +210,8 @@ class Scheduler:
         transaction, table = self.transaction, self.state.table
         transaction.begin()
         for slot in slots:
-            job = table.jobs[slot]
             table.since[slot] = self.state.cycles
-            transaction.evict(slot, now, job.saved_s(table.work_s(slot, now), told) if job is not None else 0.0)
+            transaction.evict(slot, now, table.saved_s(slot, now, told))
         transaction.commit()
         return slots
 
@@ -204,6 +228,11 @@ class Scheduler:
     def evicted(self) -> tuple[int, ...]:
         """The slots evicted since the last cycle began, in order; they wait again."""
         return self.state.layer.evicted if self.state.layer is not None else ()
+
+    @property
+    def resized(self) -> tuple[int, ...]:
+        """The slots of elastic gangs whose size has changed since the last cycle began; `decision` says to what."""
+        return self.state.layer.resized if self.state.layer is not None else ()
 
     def told_to_leave(self, now: float) -> list[tuple[int, float]]:
         """Running jobs that are to save their state now, and when they will be evicted: its grace before that."""
@@ -225,7 +254,7 @@ class Scheduler:
         """Decide what starts at ``now``; returns the slots started, in the order of the decisions."""
         layer = self.state.layer
         if layer is not None and now < self._idle_until_s and layer.is_idle and not self.state.fresh:
-            self._last_s, layer.evicted = now, ()
+            self._last_s, layer.evicted, layer.resized = now, (), ()
             return []
         self._last_s = now
         transaction = self.transaction
@@ -258,6 +287,7 @@ class Scheduler:
         while layer.waits and table.live[layer.waits[0][2]] is None:
             heappop(layer.waits)
         times += [at_s for at_s, _, _ in layer.waits[:1]]
+        times.append(layer.grow_s)
         return min((at_s for at_s in times if at_s > last_s), default=math.inf)
 
     def decision(self, slot: int, now: float | None = None) -> Decision:

@@ -12,6 +12,7 @@ from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster import Cluster
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import Demand
+from schedmate.scheduler.elastic import Phase
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.pending import Entry, Lane, PendingQueue
 from schedmate.scheduler.placement import PlacementRule, place
@@ -28,12 +29,12 @@ class JobTable:
 
     ``done_s`` is the work saved in earlier runs and ``evictions`` their number; ``since`` is the number of cycles there
     had been when the job came into its class. The full queue layer has
-    ``queue_lanes`` in place of ``lanes``.
+    ``queue_lanes`` in place of ``lanes``. ``phases`` are those of the running elastic jobs, by slot.
     """
 
     __slots__ = (
-        "assumed", "demands", "done_s", "entries", "evictions", "free", "gpus", "jobs", "lanes", "live", "pools",
-        "queue_lanes", "reasons", "shares", "since", "starts_s",
+        "assumed", "demands", "done_s", "entries", "evictions", "free", "gpus", "jobs", "lanes", "live", "phases",
+        "pools", "queue_lanes", "reasons", "shares", "since", "starts_s",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -53,6 +54,7 @@ class JobTable:
         self.evictions: list[int] = []
         self.since: list[int] = []
         self.free: list[int] = []
+        self.phases: dict[int, Phase] = {}
 
     def slot(self) -> int:
         """A free slot; its lists hold leftovers until they are set."""
@@ -77,10 +79,27 @@ class JobTable:
         return slot
 
     def work_s(self, slot: int, now: float) -> float:
-        """What the running job in ``slot`` has worked in this run, without the time that starting again took."""
+        """What the running job in ``slot`` has worked in this run, without the time that starting again took; of an
+        elastic one in seconds at full size."""
+        phase = self.phases.get(slot)
+        return phase.work_by(now) if phase is not None else max(0.0, now - self.starts_s[slot] - self.still_s(slot))
+
+    def saved_s(self, slot: int, now: float, told: bool) -> float:
+        """What of that is not lost if the job has to leave now; ``told`` so its grace before."""
+        job, phase = self.jobs[slot], self.phases.get(slot)
+        if job is None:
+            return 0.0
+        return job.saved_s(self.work_s(slot, now), told) if phase is None else phase.saved_by(job, now, told)
+
+    def done_at(self, slot: int, work_s: float) -> float:
+        """When the running job in ``slot`` will have done so much in all of its runs together, if its size stays."""
+        phase, left_s = self.phases.get(slot), max(0.0, work_s - self.done_s[slot])
+        return phase.done_at(left_s) if phase is not None else self.starts_s[slot] + self.still_s(slot) + left_s
+
+    def still_s(self, slot: int) -> float:
+        """How long the run of a job begins without work: it takes its time to start again."""
         job = self.jobs[slot]
-        starting_s = job.restart_s if job is not None and self.evictions[slot] else 0.0
-        return max(0.0, now - self.starts_s[slot] - starting_s)
+        return job.restart_s if job is not None and self.evictions[slot] else 0.0
 
     def running(self) -> list[int]:
         """Slots of the running jobs."""
@@ -123,7 +142,7 @@ class State:
             table.entries[slot] = table.live[slot] = entry
             queue_lane = table.queue_lanes[slot]
             if queue_lane is not None and slot not in self.layer.queue.reserved:
-                self.layer.queue.add(queue_lane, entry, table.demands[slot], table.assumed[slot])
+                self.layer.queue.add(queue_lane, entry, table.demands[slot])
                 queue_lane.latest = max(queue_lane.latest, table.since[slot])
             return
         lane = table.lanes[slot]

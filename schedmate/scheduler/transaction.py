@@ -7,31 +7,37 @@ one transaction object per scheduler; opening it costs nothing that grows with t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from heapq import heappush
-from typing import Any
+from typing import Any, NamedTuple
 
+from schedmate.scheduler import resizing
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import WHOLE_MILLI, PoolSpec, Shares
 from schedmate.scheduler.demand import Demand
-from schedmate.scheduler.expected_ends import ExpectedEnds
-from schedmate.scheduler.fair_share import Use
-from schedmate.scheduler.pending import Entry
-from schedmate.scheduler.policies import Assumed
+from schedmate.scheduler.elastic import slowest
 from schedmate.scheduler.queue_layer import QueueLayer, assumed_again
 from schedmate.scheduler.state import State
+from schedmate.scheduler.undo import UNDO, ends_of, the_layer
+
+
+class Savepoint(NamedTuple):
+    """How far a transaction has come: entries logged, jobs started, and what is replaced rather than logged."""
+
+    logged: int
+    started: int
+    state: tuple[object, ...]
+    layer: tuple[object, ...]
 
 
 class Transaction:
     """Changes to one `State`. Raises ``RuntimeError`` when opened twice or used while not open."""
 
-    __slots__ = ("_log", "_saved", "_saved_layer", "_state", "is_open", "started")
+    __slots__ = ("_first", "_log", "_state", "is_open", "started")
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._log: list[tuple[str, int, Any, float]] = []
-        self._saved: tuple[object, ...] = ()
-        self._saved_layer: tuple[object, ...] = ()
+        self._first = Savepoint(0, 0, (), ())
         self.started: list[int] = []
         self.is_open = False
 
@@ -40,11 +46,7 @@ class Transaction:
         if self.is_open:
             raise RuntimeError("a transaction is open already")
         self.is_open = True
-        state = self._state
-        self._saved = (
-            state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained,
-        )  # fmt: skip
-        self._saved_layer = state.layer.saved() if state.layer is not None else ()
+        self._first = self.savepoint()
         self.started = []
 
     def start(self, slot: int, pool: int, shares: Shares, now: float, reason: str) -> None:
@@ -60,6 +62,8 @@ class Transaction:
         table.pools[slot] = pool
         table.starts_s[slot] = now
         table.reasons[slot] = reason
+        if table.demands[slot].elastic:
+            table.phases[slot] = resizing.first_phase(state, slot, now)
         if state.ends is not None:
             state.ends.add(slot, now + table.assumed[slot].ends_s)
         if state.limits is not None:
@@ -88,6 +92,8 @@ class Transaction:
         cluster.pools[table.pools[slot]].give(shares)
         cluster.allocated_gpus -= table.gpus[slot]
         table.shares[slot] = None
+        if slot in table.phases:
+            self._log.append(("phase", slot, table.phases.pop(slot), 0.0))
         state.gained = True
         self._log.append(("stop", slot, shares, end_s))
         if state.layer is not None:
@@ -106,7 +112,8 @@ class Transaction:
         self._log.append(("evict", slot, old, 0.0))
         table.done_s[slot] += saved_s
         table.evictions[slot] += 1
-        table.assumed[slot] = assumed_again(state.policy.assume(job), table.done_s[slot], job.restart_s)
+        full, least = state.policy.assume(job), slowest(job, table.demands[slot])
+        table.assumed[slot] = assumed_again(full, table.done_s[slot], job.restart_s, least)
         table.pools[slot] = -1
         entry = table.entries[slot]
         # One object an entry: a second one of equal value would be taken for another job.
@@ -114,6 +121,15 @@ class Transaction:
         if layer is not None:
             heappush(layer.waits, (job.submit_s + state.policy.starvation_bound_s, table.entries[slot][1], slot))
             layer.evicted = (*layer.evicted, slot)
+
+    def resize(self, slot: int, shares: Shares, now: float) -> None:
+        """Let the running elastic gang in ``slot`` go on with ``shares`` of its pool, chosen on this very state: more
+        replicas or fewer. It loses no work. ``ValueError`` if it is not elastic or may not be so small or large."""
+        layer = the_layer(self._state)
+        before = resizing.resize(self._state, layer, slot, shares, now)
+        self._log.append(("resize", slot, before, 0.0))
+        demand = self._state.table.demands[slot]
+        self._charge_milli(layer, slot, milli_of(demand, shares) - milli_of(demand, before.shares), now)
 
     def withdraw(self, slot: int) -> None:
         """The waiting job in ``slot`` gives up; the slot is free to be used again after the commit."""
@@ -182,7 +198,7 @@ class Transaction:
             self._move_in("limits", slot, min(by_s, table.starts_s[slot] + table.assumed[slot].limit_s))
 
     def _move_in(self, kind: str, slot: int, end_s: float) -> None:
-        ends = _kind(self._state, kind, self._state.table.pools[slot])
+        ends = ends_of(self._state, kind, self._state.table.pools[slot])
         self._log.append((kind, slot, (), ends.remove(slot)))
         ends.add(slot, end_s)
 
@@ -190,7 +206,7 @@ class Transaction:
         """What the queue layer notes of a start."""
         table = self._state.table
         pool, assumed = table.pools[slot], table.assumed[slot]
-        layer.ends[pool].add(slot, now + assumed.ends_s)
+        layer.ends[pool].add(slot, resizing.expected_end_s(self._state, slot, now))
         if layer.limits is not None:
             layer.limits[pool].add(slot, now + assumed.limit_s)
         self._charge(layer, slot, 1, now)
@@ -217,11 +233,16 @@ class Transaction:
         self._charge(layer, slot, -1, now)
 
     def _charge(self, layer: QueueLayer, slot: int, sign: int, now: float) -> None:
+        if layer.use is not None:
+            table = self._state.table
+            milli = milli_of(table.demands[slot], table.shares[slot] or ())
+            self._charge_milli(layer, slot, sign * milli, now)
+
+    def _charge_milli(self, layer: QueueLayer, slot: int, milli: int, now: float) -> None:
         if layer.use is None or layer.fair is None:
             return
         table = self._state.table
         lane, pool = table.queue_lanes[slot], table.pools[slot]
-        milli = sign * milli_of(table.demands[slot], table.shares[slot] or ())
         tenant = lane.tenant if lane is not None else 0
         layer.use.charge(tenant, pool, milli)
         before = layer.fair.charge(tenant, pool, milli, now)
@@ -278,159 +299,38 @@ class Transaction:
 
     def discard(self) -> None:
         """Undo everything."""
-        state = self._state
-        for kind, slot, what, end_s in reversed(self._log):
-            _UNDO[kind](state, slot, what, end_s)
-        (
-            state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained,
-        ) = self._saved  # type: ignore[assignment]  # fmt: skip
-        if state.layer is not None:
-            state.layer.put_back(self._saved_layer)
-        self._log.clear()
-        self.started = []
+        self.back_to(self._first)
         self.is_open = False
 
+    def savepoint(self) -> Savepoint:
+        """Where `back_to` comes back to, as long as the transaction stays open."""
+        state = self._state
+        saved = (state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained)
+        layer = state.layer.saved() if state.layer is not None else ()
+        return Savepoint(len(self._log), len(self.started), saved, layer)
 
-def _undo_start(state: State, slot: int, shares: Shares, end_s: float) -> None:
-    table = state.table
-    if state.ends is not None:
-        state.ends.remove(slot)
-    if state.limits is not None:
-        state.limits.remove(slot)
-    state.cluster.pools[table.pools[slot]].give(shares)
-    state.cluster.allocated_gpus -= table.gpus[slot]
-    if state.layer is not None:
-        pool = table.pools[slot]
-        state.layer.ends[pool].remove(slot)
-        if state.layer.limits is not None:
-            state.layer.limits[pool].remove(slot)
-        state.layer.freed(state.cluster.pools[pool], pool, shares)
-    table.shares[slot] = None
-    table.pools[slot] = -1
-    table.reasons[slot] = ""
-    state.enqueue(slot, table.entries[slot])
-
-
-def _undo_stop(state: State, slot: int, shares: Shares, end_s: float) -> None:
-    table = state.table
-    state.cluster.pools[table.pools[slot]].take(shares)
-    state.cluster.allocated_gpus += table.gpus[slot]
-    table.shares[slot] = shares
-    if state.ends is not None:
-        state.ends.add(slot, end_s)
-    if state.limits is not None:
-        state.limits.add(slot, table.starts_s[slot] + table.assumed[slot].limit_s)
-
-
-def _undo_move(state: State, slot: int, _: object, end_s: float) -> None:
-    if state.ends is not None:
-        state.ends.remove(slot)
-        state.ends.add(slot, end_s)
-
-
-def _undo_promote(state: State, slot: int, entry: Entry, _: float) -> None:
-    state.enqueue(slot, entry)
-
-
-def _undo_evict(state: State, slot: int, old: tuple[int, float, Assumed, Entry], _: float) -> None:
-    table = state.table
-    table.pools[slot], table.done_s[slot], table.assumed[slot], table.entries[slot] = old
-    table.evictions[slot] -= 1
-    table.live[slot] = None
-
-
-def _undo_unplace(state: State, slot: int, shares: Shares, end_s: float) -> None:
-    _undo_stop(state, slot, shares, end_s)
-
-
-def _undo_left(state: State, slot: int, old: tuple[int, float, float], by_s: float) -> None:
-    layer = _layer(state)
-    pool, end_s, limit_s = old
-    state.table.pools[slot] = pool
-    layer.ends[pool].add(slot, end_s)
-    if layer.limits is not None:
-        layer.limits[pool].add(slot, limit_s)
-    if by_s < math.inf:
-        layer.leaving.add(slot, by_s)
-
-
-def _undo_waited(state: State, slot: int, wait: tuple[float, int, int], _: float) -> None:
-    heappush(_layer(state).waits, wait)
-
-
-def _undo_charge(state: State, slot: int, what: tuple[int, int, int, list[tuple[int, Use]]], _: float) -> None:
-    layer = _layer(state)
-    tenant, pool, milli, before = what
-    if layer.use is not None and layer.fair is not None:
-        layer.use.charge(tenant, pool, -milli)
-        layer.fair.restore(before, pool, milli)
-
-
-def _undo_ends(state: State, slot: int, _: object, end_s: float) -> None:
-    ends = _kind(state, "ends", state.table.pools[slot])
-    ends.remove(slot)
-    ends.add(slot, end_s)
-
-
-def _undo_limits(state: State, slot: int, _: object, end_s: float) -> None:
-    ends = _kind(state, "limits", state.table.pools[slot])
-    ends.remove(slot)
-    ends.add(slot, end_s)
-
-
-def _undo_leave(state: State, slot: int, _: object, by_s: float) -> None:
-    leaving = _layer(state).leaving
-    if slot in leaving.ends_s:
-        leaving.remove(slot)
-    if by_s < math.inf:
-        leaving.add(slot, by_s)
-
-
-def _undo_hold(state: State, slot: int, entry: Entry, _: float) -> None:
-    _layer(state).queue.reserved.discard(slot)
-    state.enqueue(slot, entry)
-
-
-def _undo_release(state: State, slot: int, entry: Entry, _: float) -> None:
-    _layer(state).queue.reserved.add(slot)
-    state.enqueue(slot, entry)
-
-
-def _undo_let_go(state: State, slot: int, _: object, __: float) -> None:
-    _layer(state).queue.reserved.add(slot)
-
-
-def _undo_lane(state: State, slot: int, old: tuple[QueueLane, Entry, int], _: float) -> None:
-    state.table.queue_lanes[slot], entry, state.table.since[slot] = old
-    state.enqueue(slot, entry)
-
-
-def _undo_withdraw(state: State, slot: int, _: object, __: float) -> None:
-    state.enqueue(slot, state.table.entries[slot])
-
-
-def _layer(state: State) -> QueueLayer:
-    if state.layer is None:
-        raise ValueError("this policy has no queue layer")
-    return state.layer
-
-
-def _kind(state: State, kind: str, pool: int) -> ExpectedEnds:
-    layer = _layer(state)
-    if kind == "ends":
-        return layer.ends[pool]
-    if layer.limits is None:
-        raise ValueError("this policy keeps no hard limits")
-    return layer.limits[pool]
+    def back_to(self, point: Savepoint) -> None:
+        """Undo what was done since, and nothing else."""
+        state = self._state
+        for kind, slot, what, end_s in reversed(self._log[point.logged :]):
+            UNDO[kind](state, slot, what, end_s)
+        del self._log[point.logged :]
+        del self.started[point.started :]
+        (
+            state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained,
+        ) = point.state  # type: ignore[assignment]  # fmt: skip
+        if state.layer is not None:
+            state.layer.put_back(point.layer)
 
 
 def asked_milli(demand: Demand, pool: PoolSpec) -> int:
-    """What a demand would count on a pool at most, in thousandths of a GPU: slices have their size there."""
-    parts = [(role.profile, role.replicas) for role in demand.roles if role.profile is not None]
+    """What a demand counts on a pool at least, in thousandths of a GPU: slices have their size there, an elastic gang
+    has its least replicas."""
+    parts = [(role.profile, role.least_replicas) for role in demand.roles if role.profile is not None]
     if not parts:
-        return demand.gpu_milli
+        return demand.least_milli
     sizes = {profile.name: profile.milli for profile in pool.profiles}
-    return demand.gpu_milli + sum(sizes.get(profile, 0) * replicas for profile, replicas in parts)
+    return demand.least_milli + sum(sizes.get(profile, 0) * replicas for profile, replicas in parts)
 
 
 def milli_of(demand: Demand, shares: Shares) -> int:
@@ -438,24 +338,3 @@ def milli_of(demand: Demand, shares: Shares) -> int:
     if not demand.roles:
         return demand.gpu_milli
     return sum(share[1] * WHOLE_MILLI + (share[3] if len(share) > 3 else 0) for share in shares)
-
-
-_UNDO: dict[str, Callable[[State, int, Any, float], None]] = {
-    "start": _undo_start,
-    "stop": _undo_stop,
-    "move": _undo_move,
-    "promote": _undo_promote,
-    "evict": _undo_evict,
-    "unplace": _undo_unplace,
-    "left": _undo_left,
-    "charge": _undo_charge,
-    "ends": _undo_ends,
-    "limits": _undo_limits,
-    "leave": _undo_leave,
-    "hold": _undo_hold,
-    "let_go": _undo_let_go,
-    "release": _undo_release,
-    "waited": _undo_waited,
-    "lane": _undo_lane,
-    "withdraw": _undo_withdraw,
-}

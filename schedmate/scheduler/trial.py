@@ -21,11 +21,12 @@ from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.leaning import leaning
 from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.placement import View, best_offer
+from schedmate.scheduler.placement.elastic import within
 from schedmate.scheduler.pool_index import PoolIndex
 from schedmate.scheduler.promises import binds
 from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.state import State
-from schedmate.scheduler.transaction import Transaction, asked_milli
+from schedmate.scheduler.transaction import Transaction, asked_milli, milli_of
 from schedmate.scheduler.types import Hints, Reservation
 
 HEAD = "first in the queue and it fits"
@@ -33,6 +34,9 @@ IN_TIME = "backfilled: it ends before the reserved start"
 BESIDE = "backfilled: it takes nothing that the reservation needs"
 ON_HINT = "backfilled: it is expected to end before the reserved start, and is evicted at {:.0f} s if it does not"
 NOTHING_RESERVED = "passed a blocked job that is not due yet, does not want that pool, or lets others pass"
+
+#: Where more nodes have changed, a view is made anew.
+MOST_TO_FOLLOW = 16
 
 #: An order among waiting jobs: rank of the class, seconds, sequence.
 Place = tuple[float, float, int]
@@ -109,7 +113,7 @@ class Trial:
             view = self._view(pool, late, beside)
             shares = state.place(view, demand, leaning(self._hints(slot), self._now))
             if shares is not None:
-                yield Found(pool, shares, late, leave_s), view, shares
+                yield Found(pool, self.within_quota(slot, pool, shares), late, leave_s), view, shares
             else:
                 verdicts.note_no(demand, beside)
 
@@ -145,6 +149,21 @@ class Trial:
         """Whether the job in ``slot`` may use the pool by the quota of its tenant and of all above it."""
         lane, use = self.state.table.queue_lanes[slot], self.layer.use
         return use is None or lane is None or use.bound(lane.tenant, pool, self._asked(slot, pool)) < 0
+
+    def within_quota(self, slot: int, pool: int, shares: Shares) -> Shares:
+        """The shares for the job in ``slot``; of an elastic gang, whose least replicas are within quota, so many as its
+        tenant may use now and when others start as planned."""
+        table, use, index = self.state.table, self.layer.use, self.state.cluster.pools[pool]
+        lane, demand = table.queue_lanes[slot], table.demands[slot]
+        if use is None or lane is None or not demand.elastic or not isinstance(index, PoolIndex):
+            return shares
+        rooms = [int(use.rooms(pool)[lane.tenant])]
+        plans = self.state.reservations.get(pool, ())
+        own, asked = [plan for plan in plans if plan.slot == slot], self._asked(slot, pool)
+        for plan in plans:
+            if plan.use is not None and plan.slot != slot:
+                rooms.append(int(plan.use.rooms(pool)[lane.tenant]) + (asked if _counts(plan, own) else 0))
+        return within(index, demand, shares, min(rooms))
 
     def late(self, slot: int, plans: Sequence[Reservation]) -> tuple[int, float]:
         """One bit for each plan that it would run beyond if it started now, and when it must leave for the others."""
@@ -187,7 +206,10 @@ class Trial:
             if beside or own:
                 kept = tuple(self._with(plan, slot, found, id(plan) in beside, own) for plan in plans)
                 state.reservations = {**state.reservations, pool: kept}
-        self._follow(pool, shares)
+        if own:  # with its plans gone the numbers of the others have changed
+            self._views = {key: view for key, view in self._views.items() if key[0] != pool}
+        else:
+            self._follow(pool, shares)
 
     def _take_from(self, slot: int, pool: int, shares: Shares, plans: Sequence[Reservation]) -> set[int]:
         """Identities of the plans that do not bind a job and begin while it runs; those that lack what it has taken,
@@ -206,16 +228,14 @@ class Trial:
         return found
 
     def _follow(self, pool: int, shares: Shares) -> None:
-        """Take what was started from the views of its pool; those in which it was withheld are made anew if wanted."""
+        """Have the views of a pool show what was started there, beside the plans as they are now."""
+        nodes, index = dict.fromkeys(share[0] for share in shares), self.state.cluster.pools[pool]
         kept = {}
         for key, view in self._views.items():
             if key[0] == pool:
-                if not isinstance(view, PoolIndex):
+                if len(nodes) > MOST_TO_FOLLOW or not isinstance(view, PoolIndex) or not isinstance(index, PoolIndex):
                     continue
-                try:
-                    view.take(shares)
-                except ValueError:
-                    continue
+                view.follow(index, nodes, self._beside(*key))
             kept[key] = view
         self._views = kept
 
@@ -227,9 +247,11 @@ class Trial:
         counted = _counts(plan, own)
         as_planned = any(each.start_s == self._now and each.guaranteed == plan.guaranteed for each in own)
         stays = beside or (counted and as_planned)
-        if use is not None and lane is not None and stays != counted:
+        taken = milli_of(self.state.table.demands[slot], found.shares) if stays else 0
+        change = taken - (self._asked(slot, found.pool) if counted else 0)
+        if use is not None and lane is not None and change:
             use = use.copy()
-            use.charge(lane.tenant, found.pool, self._asked(slot, found.pool) * (1 if stays else -1))
+            use.charge(lane.tenant, found.pool, change)
         if beside:
             spare = self.state.cluster.pools[found.pool].less(spare, found.shares)
         return plan if use is plan.use and spare is plan.spare else replace(plan, spare=spare, use=use)

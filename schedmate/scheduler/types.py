@@ -57,6 +57,7 @@ class Job:
     preemptible : may be evicted; it then starts anew with what it had saved, after ``restart_s`` of starting up.
     checkpoint_s : it saves its state so often. grace_s : it does so as well, within this, when told to leave.
     min_run_s : once started it is not evicted before.
+    scaling : an elastic gang with a share f of its replicas runs at ``f ** scaling`` of its full speed (see `elastic`).
     """
 
     job_id: str
@@ -76,6 +77,7 @@ class Job:
     min_run_s: float = 0.0
     gpu_types: tuple[str, ...] = ()
     demand: Demand | None = None
+    scaling: float = 1.0
 
     def __post_init__(self) -> None:
         if self.gpus < 1 and self.demand is None:
@@ -88,6 +90,8 @@ class Job:
             raise ValueError(f"job {self.job_id!r} saves its state every {self.checkpoint_s} s")
         if not min(self.grace_s, self.restart_s, self.min_run_s) >= 0:
             raise ValueError(f"job {self.job_id!r} has a negative grace, restart or minimum run time")
+        if not 0 <= self.scaling <= 1:
+            raise ValueError(f"job {self.job_id!r} has a scaling of {self.scaling}, which is not from 0 to 1")
 
     def saved_s(self, ran_s: float, told: bool) -> float:
         """How much of a run of ``ran_s`` is not lost when the job has to leave then; ``told`` so its grace before."""

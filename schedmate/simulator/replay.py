@@ -15,6 +15,7 @@ from time import perf_counter
 
 from analyzers.types import JobRecord
 from schedmate.scheduler import Job, OverQuota, Scheduler, Unschedulable
+from schedmate.scheduler.elastic import Phase
 from schedmate.simulator.estimates import Estimates
 from schedmate.simulator.run_log import RunLog
 
@@ -132,6 +133,8 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
             waiting += runs.evict(now)
             for slot in started:
                 runs.begin(slot, present[slot], now)
+            if scheduler.resized:
+                runs.resize(present, now)
         waiting -= len(started)
         note_moment((now, cluster.allocated_gpus, fragmented_nodes(), waiting))
 
@@ -149,27 +152,39 @@ class _Runs:
         self._first_s: dict[int, float] = {}
         self._began_s: dict[int, float] = {}
         self._done_s: dict[int, float] = {}
+        self._phases: dict[int, Phase] = {}
+        self._held: dict[int, tuple[float, int]] = {}
 
     def begin(self, slot: int, record: JobRecord, now: float) -> None:
         """A job starts, or starts again with what it has saved."""
-        table, job = self._table, self._table.jobs[slot]
-        done_s, left_s = table.done_s[slot], record.duration_s or 0.0
-        if table.evictions[slot] and job is not None:
-            left_s = job.restart_s + max(0.0, left_s - done_s)
         self._first_s.setdefault(slot, now)
-        self._began_s[slot], self._done_s[slot] = now, done_s
-        heappush(self._ends, (now + left_s, slot))
+        self._began_s[slot], self._done_s[slot] = now, self._table.done_s[slot]
+        self._held[slot] = now, self._table.gpus[slot]
+        if slot in self._table.phases:
+            self._phases[slot] = self._table.phases[slot]
+        heappush(self._ends, (self._table.done_at(slot, record.duration_s or 0.0), slot))
+
+    def resize(self, present: list[JobRecord], now: float) -> None:
+        """Elastic gangs have changed their size and with it their speed: they end at another time."""
+        changed = {slot for slot in self._scheduler.resized if self._table.shares[slot] is not None}
+        for slot in changed:
+            self._charge(slot, now)
+            self._held[slot], self._phases[slot] = (now, self._table.gpus[slot]), self._table.phases[slot]
+        self._ends[:] = [each for each in self._ends if each[1] not in changed]
+        self._ends += [(self._table.done_at(slot, present[slot].duration_s or 0.0), slot) for slot in sorted(changed)]
+        heapify(self._ends)
 
     def end(self, slot: int, now: float) -> float:
         """A job ends; returns when it was first started."""
         self._charge(slot, now)
+        self._phases.pop(slot, None)
         return self._first_s.pop(slot)
 
     def _charge(self, slot: int, now: float) -> None:
-        """A run of a job is over: note what its tenant has had."""
+        """A run of a job is over, or goes on with other GPUs: note what its tenant has had."""
         if self._log.tenants is not None:
-            tenant, used = _tenant(self._scheduler, slot), self._log.gpu_s
-            used[tenant] = used.get(tenant, 0.0) + (now - self._began_s[slot]) * self._table.gpus[slot]
+            tenant, used, (since_s, gpus) = _tenant(self._scheduler, slot), self._log.gpu_s, self._held[slot]
+            used[tenant] = used.get(tenant, 0.0) + (now - since_s) * gpus
 
     def evict(self, now: float) -> int:
         """Take note of the evictions of the last cycle; how many there were."""
@@ -180,9 +195,12 @@ class _Runs:
             heapify(self._ends)
             for slot in evicted:
                 self._charge(slot, now)
-                lost_s = now - self._began_s[slot] - (table.done_s[slot] - self._done_s[slot])
+                saved_s, phase = table.done_s[slot] - self._done_s[slot], self._phases.pop(slot, None)
                 self._log.evictions += 1
-                self._log.lost_gpu_s += lost_s * table.gpus[slot]
+                if phase is None:
+                    self._log.lost_gpu_s += (now - self._began_s[slot] - saved_s) * table.gpus[slot]
+                else:  # its work is counted at full size
+                    self._log.lost_gpu_s += (phase.work_by(now) - saved_s) * table.demands[slot].gpus
         return len(evicted)
 
 

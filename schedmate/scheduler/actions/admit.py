@@ -108,7 +108,7 @@ def _planned(state: State, trial: Trial, slot: int, now: float) -> Found | None:
                 and trial.has_quota(slot, plan.pool)
                 and _is_free(state, plan.pool, plan.shares)
             ):
-                return Found(plan.pool, plan.shares, 0, math.inf)
+                return Found(plan.pool, trial.within_quota(slot, plan.pool, plan.shares), 0, math.inf)
     return None
 
 
@@ -155,14 +155,14 @@ class _Heads:
         self._layer.barred = dict(self._barred)
         heap: list[tuple[Place, int, int]] = []
         for lane in self._lanes:
-            head = self._head(lane) if self._open(lane) else None
-            if head is not None:
+            head = self._head(lane)
+            if head is not None and self._open(lane):
                 heap.append(head)
         heapify(heap)
         while heap:
             lane = self._lanes[heap[0][1]]
-            head = self._head(lane) if self._open(lane) else None
-            if head is None:
+            head = self._head(lane)
+            if head is None or not self._open(lane):
                 heappop(heap)
             elif head != heap[0]:
                 heapreplace(heap, head)

@@ -13,8 +13,8 @@ def evict(state: State, tx: Transaction, now: float) -> None:
     layer, table = state.layer, state.table
     if layer is None:
         return
-    if layer.evicted:
-        layer.evicted = ()
+    if layer.evicted or layer.resized:
+        layer.evicted = layer.resized = ()
     order = layer.leaving.order
     for _, slot in order[: next((i for i, (by_s, _) in enumerate(order) if by_s > now), len(order))]:
         nodes = {share[0] for share in table.shares[slot] or ()}
@@ -27,7 +27,6 @@ def evict(state: State, tx: Transaction, now: float) -> None:
             default=math.inf,
         )
         if needed_s <= now:
-            job = table.jobs[slot]
-            tx.evict(slot, now, job.saved_s(table.work_s(slot, now), told=True) if job is not None else 0.0)
+            tx.evict(slot, now, table.saved_s(slot, now, told=True))
         else:
             tx.must_leave(slot, needed_s)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from schedmate.scheduler.bounds import MOST_PLANS, Allowed, Bound, PlanBound
+from schedmate.scheduler.bounds import MOST_PLANS, Bound, PlanBound, Rooms
 from schedmate.scheduler.classes import Group, QueueLane, Settled
+from schedmate.scheduler.cluster_types import UNLIMITED
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.promises import bound_before, rank
@@ -34,20 +34,20 @@ def fill(state: State, tx: Transaction, now: float) -> None:
     if not state.policy.starts_by_plan or not state.reservations:
         trial = Trial(state, tx, now)
         if layer.gained:
-            _Classes(state, trial, layer.gained, now).start_all()
-        elif fresh:
-            _start_fresh(state, trial, fresh)
+            _Groups(state, trial, layer.gained, now).start_all()
+        _start_fresh(state, trial, fresh, layer.gained)
     layer.gained = 0
     if fresh:
         state.fresh = []
 
 
-def _start_fresh(state: State, trial: Trial, fresh: list[int]) -> None:
+def _start_fresh(state: State, trial: Trial, fresh: list[int], gained: int) -> None:
+    """Those that are new, on pools on which nobody else could start."""
     table, reserved = state.table, trial.layer.queue.reserved
     waiting: list[tuple[Place, int]] = []
     for slot in fresh:
         entry, lane = table.live[slot], table.queue_lanes[slot]
-        if entry is not None and lane is not None and slot not in reserved:
+        if entry is not None and lane is not None and lane.pool_bits & ~gained and slot not in reserved:
             waiting.append((trial.place_of(lane, entry), slot))
     waiting.sort()
     for _, slot in waiting:
@@ -57,7 +57,8 @@ def _start_fresh(state: State, trial: Trial, fresh: list[int]) -> None:
 
 
 class _Candidates(NamedTuple):
-    """Jobs of one class, in order, that run beyond the same plans of a pool; ``late`` -1 where that is not known."""
+    """Jobs of one group and lane, in order, that run beyond the same plans of a pool; ``late`` -1 where that is not
+    known."""
 
     pool: int
     late: int
@@ -66,28 +67,27 @@ class _Candidates(NamedTuple):
     entries: Iterator[Entry]
 
 
-class _Classes:
+class _Groups:
     """The jobs of all demands that fit on a pool that has gained, by the place of the next one to look at."""
 
     def __init__(self, state: State, trial: Trial, gained: int, now: float) -> None:
         self._state, self._trial, self._now = state, trial, now
         self._clocks = [verdicts.clock for verdicts in trial.layer.verdicts]
-        self._rooms: dict[int, NDArray[np.int64]] = {}
-        self._allowed: dict[tuple[int, int], Allowed] = {}
+        self._room: dict[int, NDArray[np.int64]] = {}
         self._bits: dict[tuple[int, int], list[int]] = {}
         self._looked_at: list[tuple[Group, int]] = []
-        self._plans = {pool: self._plan_bounds(pool) for pool in range(len(state.cluster.pools)) if gained >> pool & 1}
         self._candidates = [
             each
-            for group in trial.layer.queue.groups_in_order
-            if group.pool_bits & gained
-            for each in self._promising(group)
+            for pool in range(len(state.cluster.pools))
+            if gained >> pool & 1
+            for each in self._promising(pool, trial.layer.queue.groups_on[pool])
         ]
-        #: What was found to fit no more: pool, demand, plans beyond which it would run.
+        #: What fits since the last start on the pool, and what fits no more: pool, demand, plans beyond which it runs.
+        self._fit = {(each.pool, each.demand, each.late) for each in self._candidates if each.late >= 0}
         self._full: set[tuple[int, Demand, int]] = set()
 
     def start_all(self) -> None:
-        """Until nothing of any class may start."""
+        """Until nothing of any group may start."""
         heap = [each for i in range(len(self._candidates)) if (each := self._next(i)) is not None]
         heapify(heap)
         while heap:
@@ -101,7 +101,7 @@ class _Classes:
                 heapreplace(heap, now_at)
         for group, pool in self._looked_at:
             plans = self._state.reservations.get(pool, ())
-            group.settled[pool] = Settled(self._clocks[pool], plans, self._rooms_on(pool))
+            group.settled[pool] = Settled(self._clocks[pool], plans, self._room_on(pool))
 
     def _try(self, number: int, slot: int) -> bool:
         """Start a job if it may; False if the others that are like it may not either."""
@@ -111,15 +111,19 @@ class _Classes:
             return False
         if self._state.table.live[slot] is None:
             return True
+        if late >= 0 and key not in self._fit:
+            if not self._trial.fits(pool, demand, late):
+                self._full.add(key)
+                return False
+            self._fit.add(key)
         found = self._trial.find(slot)
-        if found is not None:
-            self._trial.start(slot, found)
-            self._rooms.pop(found.pool, None)
-            self._allowed = {each: allowed for each, allowed in self._allowed.items() if each[0] != found.pool}
-            self._bits = {each: bits for each, bits in self._bits.items() if each[0] != found.pool}
-        elif late >= 0 and self._trial.is_full(pool, demand, late):
-            self._full.add(key)
-        return found is not None or late < 0
+        if found is None:
+            return late < 0
+        self._trial.start(slot, found)
+        self._room.pop(found.pool, None)
+        self._bits = {each: bits for each, bits in self._bits.items() if each[0] != found.pool}
+        self._fit = {each for each in self._fit if each[0] != found.pool}
+        return True
 
     def _again(self, at: tuple[Place, int, int]) -> tuple[Place, int, int]:
         """The same job with its place as it is now: a start sets back the tenant."""
@@ -134,58 +138,65 @@ class _Classes:
                 return self._trial.place_of(each.lane, entry), number, entry[2]
         return None
 
-    def _promising(self, group: Group) -> Iterator[_Candidates]:
-        """The jobs of a demand that might start on a pool that has gained."""
-        trial, demand, pools, has_new = self._trial, group.demand, self._state.cluster.pools, group.bounds.has_new
-        for pool in group.pools:
-            if pool not in self._plans or trial.layer.verdicts[pool].is_no(pools[pool], demand, ()):
-                continue
-            if len(self._plans[pool]) > MOST_PLANS:
-                for each in group.classes:
-                    yield _Candidates(pool, -1, demand, each.lane, iter(each.alive()))
-                continue
-            if has_new or not self._is_settled(group, pool):
-                allowed, fits = self._allowed_on(pool, demand), partial(trial.fits, pool, demand)
-                found = group.bounds.candidates(self._plans[pool], self._now, self._bound, allowed, fits)
-                self._looked_at.append((group, pool))
-                for late, owner, entries in found:
-                    yield _Candidates(pool, late, demand, owner.lane, iter(entries))
+    def _promising(self, pool: int, groups: list[Group]) -> Iterator[_Candidates]:
+        """The jobs that might start on a pool that has gained."""
+        trial, queue, index = self._trial, self._trial.layer.queue, self._state.cluster.pools[pool]
+        is_no = trial.layer.verdicts[pool].is_no
+        unsettled = [
+            group for group in groups if not is_no(index, group.demand, ()) and not self._is_settled(group, pool)
+        ]
+        if not unsettled:
+            return
+        self._looked_at.extend((group, pool) for group in unsettled)
+        plans = self._plan_bounds(pool)
+        known = len(plans) <= MOST_PLANS
+        found = queue.bounds[pool].candidates(
+            [group.number for group in unsettled],
+            plans if known else [],
+            self._now,
+            self._bound,
+            self._rooms_on(pool),
+            lambda group, late: trial.fits(pool, queue.groups[group].demand, late),
+        )
+        for group, late, lane, entries in found:
+            demand = queue.groups[group].demand
+            yield _Candidates(pool, late if known else -1, demand, queue.lanes[lane], iter(entries))
 
     def _is_settled(self, group: Group, pool: int) -> bool:
         """Whether nothing that matters has changed since nothing of a demand could start: what is free, the plans, what
         quota leaves. Time alone lets nothing start."""
         last = group.settled.get(pool)
-        return last is not None and self._trial.is_settled(pool, group.demand, last, self._rooms_on(pool))
+        return last is not None and self._trial.is_settled(pool, group.demand, last, self._room_on(pool))
 
-    def _rooms_on(self, pool: int) -> NDArray[np.int64]:
+    def _room_on(self, pool: int) -> NDArray[np.int64]:
         """By tenant, what quota leaves on a pool; nothing where the queue is barred."""
-        rooms = self._rooms.get(pool)
-        if rooms is None:
-            rooms = self._rooms[pool] = self._trial.rooms(pool)
-        return rooms
+        room = self._room.get(pool)
+        if room is None:
+            room = self._room[pool] = self._trial.rooms(pool)
+        return room
 
-    def _allowed_on(self, pool: int, demand: Demand) -> Allowed:
-        """Which tenants may start a demand."""
-        milli = asked_milli(demand, self._state.cluster.spec.pools[pool])
-        found = self._allowed.get((pool, milli))
-        if found is not None:
-            return found
-        now = self._rooms_on(pool) >= milli
+    def _rooms_on(self, pool: int) -> Rooms:
+        """What quota leaves on a pool, now and when its plans begin, and what all groups ask for."""
+        spec, now = self._state.cluster.spec.pools[pool], self._room_on(pool)
+        asked = [asked_milli(group.demand, spec) for group in self._trial.layer.queue.groups]
+        return Rooms(now, self._room_then(pool, len(now)), np.array(asked, dtype=np.int64))
+
+    def _room_then(self, pool: int, tenants: int) -> NDArray[np.int64]:
+        """What quota leaves when the plans of a pool begin; shape (plans, tenants)."""
         uses = [plan.use for plan in self._state.reservations.get(pool, ())]
-        then = [np.ones_like(now) if use is None else use.rooms(pool) >= milli for use in uses]
-        found = Allowed(now, np.array(then, dtype=np.bool_).reshape(len(uses), len(now)))
-        self._allowed[pool, milli] = found
-        return found
+        then = [np.full(tenants, UNLIMITED, dtype=np.int64) if use is None else use.rooms(pool) for use in uses]
+        return np.array(then, dtype=np.int64).reshape(len(uses), tenants)
 
     def _quota_bits(self, pool: int, demand: Demand) -> list[int]:
         """By tenant, the plans (bits) beyond which quota lets a demand run, 0 where it may not start at all."""
         milli = asked_milli(demand, self._state.cluster.spec.pools[pool])
         found = self._bits.get((pool, milli))
         if found is None:
-            allowed = self._allowed_on(pool, demand)
-            weights = 1 << np.arange(len(allowed.then), dtype=np.int64)
-            bits = (allowed.then * weights[:, None]).sum(axis=0, dtype=np.int64)
-            found = self._bits[pool, milli] = np.where(allowed.now, bits, 0).tolist()
+            now = self._room_on(pool)
+            then = self._room_then(pool, len(now)) >= milli
+            weights = 1 << np.arange(len(then), dtype=np.int64)
+            bits = (then * weights[:, None]).sum(axis=0, dtype=np.int64)
+            found = self._bits[pool, milli] = np.where(now >= milli, bits, 0).tolist()
         return found
 
     def _plan_bounds(self, pool: int) -> list[PlanBound]:
@@ -210,6 +221,6 @@ class _Classes:
         hints = job.hints if job is not None and job.preemptible else None
         if job is not None and hints is not None and hints.confidence >= self._state.policy.confidence:
             leaves_s = max(assumed.within_s, job.min_run_s)
-        tenant = 0 if lane is None else lane.tenant
+        tenant, number = (0, 0) if lane is None else (lane.tenant, lane.number)
         since = table.since[slot]
-        return Bound(assumed.within_s, assumed.limit_s, leaves_s, rank(self._state, slot), tenant, since)
+        return Bound(assumed.within_s, assumed.limit_s, leaves_s, rank(self._state, slot), since, tenant, number)

@@ -8,7 +8,7 @@ early, is made anew when an assumed end moves, and gives way to plans of a highe
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -215,7 +215,7 @@ class _Search:
             start_s, shares = found
             if self._has_quota(slot, others, start_s, start_s + span_s):
                 return Reservation(slot, self._pool, start_s, shares, {}, self.guaranteed, start_s + span_s)
-            from_s = self._next_change(others, start_s)
+            from_s = self._quota_from(slot, others, start_s, span_s)
         return None
 
     def _first(self, demand: Demand, others: list[Reservation], window: Window) -> tuple[float, Shares] | None:
@@ -253,11 +253,25 @@ class _Search:
             return _meet(other, new)
         return self.uses.at(max(other.start_s, new.start_s), plans).is_exceeded(self._pool)
 
-    def _next_change(self, others: list[Reservation], after_s: float) -> float:
+    def _quota_from(self, slot: int, others: list[Reservation], after_s: float, span_s: float) -> float:
+        """The next time after one without quota at which there is some; infinite if there never is. Between two turns
+        of the others quota only grows, so that it is looked for by bisection."""
         order = self._ends.order
-        at = bisect_right(order, (after_s, math.inf))
-        times_s = [order[at][0]] if at < len(order) else []
-        return min([*times_s, *(other.end_s for other in others if other.end_s > after_s)], default=math.inf)
+        turns = {t for o in others for t in (o.start_s, o.start_s - span_s, o.end_s) if after_s < t < math.inf}
+        for until_s in (*sorted(turns), math.inf):
+            low = bisect_right(order, (after_s, math.inf))
+            end = bisect_left(order, (until_s, -1))
+            if low < end and self._has_quota(slot, others, order[end - 1][0], order[end - 1][0] + span_s):
+                at = bisect_left(
+                    range(low, end),
+                    True,
+                    key=lambda i: self._has_quota(slot, others, order[i][0], order[i][0] + span_s),
+                )
+                return order[low + at][0]
+            if until_s < math.inf and self._has_quota(slot, others, until_s, until_s + span_s):
+                return until_s
+            after_s = until_s
+        return math.inf
 
 
 def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[PlanKey], follow: set[int]) -> None:

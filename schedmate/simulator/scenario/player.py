@@ -21,11 +21,10 @@ MOST_MOMENTS = 100_000
 
 @dataclass(slots=True)
 class Track:
-    """What became of one job. ``left_s``: the work that is left; ``run`` counts starts; ``slot`` is -1 when gone."""
+    """What became of one job. ``run`` counts starts and changes of size; ``slot`` is -1 when gone."""
 
     job: ScenarioJob
     slot: int = -1
-    left_s: float | None = None
     run: int = 0
     starts_s: list[float] = field(default_factory=list)
     evictions_s: list[float] = field(default_factory=list)
@@ -84,23 +83,26 @@ class Player:
         return setup.scheduler(spec, each.policy, each.tenants, jobs)
 
     def _seat(self, job: ScenarioJob) -> None:
-        track = self.tracks[job.name] = Track(job, left_s=job.runtime_s)
+        track = self.tracks[job.name] = Track(job)
         slot = track.slot = self.scheduler.submit(setup.job(job, job.since_s))
         setup.seat(self.scheduler, slot, job)
         self._names[slot] = job.name
         self._started(job.name, job.since_s)
 
     def _started(self, name: str, at_s: float) -> None:
-        track = self.tracks[name]
+        self.tracks[name].starts_s.append(at_s)
+        self._runs_on(name, at_s)
+
+    def _runs_on(self, name: str, at_s: float) -> None:
+        """When the job will end if its size stays: with its work, or at its limit."""
+        track, table = self.tracks[name], self.scheduler.state.table
         track.run += 1
-        track.starts_s.append(at_s)
-        limit_s = track.job.asks.get("limit_s")
-        runtime_s = math.inf if track.left_s is None else track.left_s
+        limit_s, runtime_s, slot = track.job.asks.get("limit_s"), track.job.runtime_s, track.slot
+        end_s = math.inf if runtime_s is None else table.done_at(slot, runtime_s)
         if limit_s is not None:  # it counts work that is kept
-            runtime_s = min(runtime_s, limit_s - self.scheduler.state.table.done_s[track.slot])
-        end_s = at_s + runtime_s
+            end_s = min(end_s, table.starts_s[slot] + limit_s - table.done_s[slot])
         if end_s < math.inf:
-            heappush(self._ends, (end_s, name, track.run))
+            heappush(self._ends, (max(at_s, end_s), name, track.run))
 
     def _end_due(self, now: float) -> None:
         while self._ends and self._ends[0][0] <= now:
@@ -164,7 +166,7 @@ class Player:
     def _submit(self, job: ScenarioJob, now: float) -> None:
         if job.name in self.tracks:
             raise UserError(f"{self.scenario.name}: two jobs are called {job.name}", "names tell jobs apart")
-        track = self.tracks[job.name] = Track(job, left_s=job.runtime_s)
+        track = self.tracks[job.name] = Track(job)
         core: Job = setup.job(job, now)
         try:
             track.slot = self.scheduler.submit(core)
@@ -176,9 +178,6 @@ class Player:
     def _put_back(self, name: str, now: float) -> None:
         """The job was evicted: what it has not saved is to be done again."""
         track = self.tracks[name]
-        if track.job.runtime_s is not None:
-            restart_s = float(track.job.asks.get("restart_s", 0.0))
-            track.left_s = track.job.runtime_s - self.scheduler.state.table.done_s[track.slot] + restart_s
         track.run += 1
         track.evictions_s.append(now)
         self._evicted.append(name)
@@ -190,6 +189,9 @@ class Player:
         names = [self._names[slot] for slot in started]
         for name in names:
             self._started(name, now)
+        for name in [self._names[slot] for slot in self.scheduler.resized if slot in self._names]:
+            if name not in names and name not in self._evicted:
+                self._runs_on(name, now)
         self._watch(self.scheduler, now)
         gone, self._evicted = tuple(self._evicted), []
         decisions = {name: self.scheduler.decision(slot, now) for slot, name in self._names.items()}

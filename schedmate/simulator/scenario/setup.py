@@ -74,6 +74,7 @@ _POLICY: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "half_life": ("half_life_s", f.seconds),
     "ageing": ("ageing_s", f.seconds),
     "starvation_bound": ("starvation_bound_s", f.seconds),
+    "resize_every": ("resize_every_s", f.seconds),
     "confidence": ("confidence", lambda where, value: f.milli(where, value) / 1000),
 }
 
@@ -170,6 +171,8 @@ def carry_over(old: Scheduler, slot: int, new: Scheduler) -> int:
         new.transaction.begin()
         new.transaction.start(copy, table.pools[slot], shares, table.starts_s[slot], table.reasons[slot])
         new.transaction.commit()
+        if slot in table.phases:
+            new.state.table.phases[copy] = table.phases[slot]
     return copy
 
 

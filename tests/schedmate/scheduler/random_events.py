@@ -98,7 +98,9 @@ def _tenant(draw: Draw, name: str, left: dict[str, int], below: tuple[Tenant, ..
 
 def policies() -> dict[str, Policy]:
     """All policies, and the full queue layer in its ways; times short enough to matter here."""
-    core = replace(POLICIES["core"], order=by_submission, reserve_from=at_once, starvation_bound_s=30.0)
+    core = replace(
+        POLICIES["core"], order=by_submission, reserve_from=at_once, starvation_bound_s=30.0, resize_every_s=2.0
+    )
     return {
         **POLICIES,
         "core at once": core,

@@ -8,11 +8,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedmate.scheduler.bounds import Allowed, Bound, Bounds, PlanBound
+from schedmate.scheduler.bounds import Bound, Bounds, PlanBound, Rooms
 from schedmate.scheduler.pending import Entry
 
 NOW = 10.0
 TENANTS = 3
+GROUPS = 3
 seconds = st.sampled_from([0.0, 1.0, 4.0, 20.0, math.inf])
 bound = st.builds(
     Bound,
@@ -20,8 +21,9 @@ bound = st.builds(
     limit_s=seconds,
     leaves_s=seconds,
     rank=st.sampled_from([-math.inf, -2.0, -0.0]),
-    tenant=st.integers(0, TENANTS - 1).map(float),
     since=st.integers(0, 4).map(float),
+    tenant=st.integers(0, TENANTS - 1),
+    lane=st.integers(0, 1),
 )
 plan = st.builds(
     PlanBound,
@@ -44,32 +46,32 @@ def runs_beyond(job: Bound, each: PlanBound) -> bool:
 @given(st.lists(bound, max_size=30), st.lists(plan, max_size=5), st.data())
 def test_candidates_are_those_of_the_rule(jobs: list[Bound], plans: list[PlanBound], data: st.DataObject) -> None:
     live: list[Entry | None] = [(float(slot % 4), slot, slot) for slot in range(len(jobs))]
-    bounds: Bounds[str] = Bounds(live)
-    draw_flags = st.lists(st.booleans(), min_size=TENANTS, max_size=TENANTS)
-    now = np.array(data.draw(draw_flags))
-    then = np.array([data.draw(draw_flags) for _ in plans], dtype=np.bool_).reshape(len(plans), TENANTS)
-    owners = ["ab"[slot % 2] for slot in range(len(jobs))]
-    largest = data.draw(st.integers(0, 31))
+    bounds = Bounds(live)
+    room = st.lists(st.integers(0, 3), min_size=TENANTS, max_size=TENANTS)
+    now = np.array(data.draw(room))
+    then = np.array([data.draw(room) for _ in plans], dtype=np.int64).reshape(len(plans), TENANTS)
+    asked = np.array(data.draw(st.lists(st.integers(1, 3), min_size=GROUPS, max_size=GROUPS)))
+    largest = data.draw(st.lists(st.integers(0, 31), min_size=GROUPS, max_size=GROUPS))
+    wanted = data.draw(st.lists(st.integers(0, GROUPS - 1), unique=True))
     half = len(jobs) // 2
     for part in (range(half), range(half, len(jobs))):  # some come later, and some of the first have gone by then
         for slot in part:
             entry = live[slot]
             assert entry is not None
-            bounds.add(entry, owners[slot])
-        assert bounds.has_new == bool(part)
+            bounds.add(entry, slot % GROUPS)
+        rooms = Rooms(now, then, asked)
         found = bounds.candidates(
-            plans, NOW, lambda slot: jobs[slot], Allowed(now, then), lambda late: not late & ~largest
+            wanted, plans, NOW, lambda slot: jobs[slot], rooms, lambda group, late: not late & ~largest[group]
         )
-        assert not bounds.has_new
-        expected: dict[tuple[int, str], list[Entry]] = {}
+        expected: dict[tuple[int, int, int], list[Entry]] = {}
         for slot in range(part.stop):
-            entry, job = live[slot], jobs[slot]
+            entry, job, group = live[slot], jobs[slot], slot % GROUPS
             beyond = [runs_beyond(job, each) for each in plans]
             late = sum(1 << bit for bit, each in enumerate(beyond) if each)
-            quota = now[int(job.tenant)] and all(then[i, int(job.tenant)] for i, each in enumerate(beyond) if each)
-            if entry is not None and quota and not late & ~largest:
-                expected.setdefault((late, owners[slot]), []).append(entry)
-        assert {(late, owner): entries for late, owner, entries in found} == {
+            least = min([now[job.tenant], *(then[i, job.tenant] for i, each in enumerate(beyond) if each)])
+            if entry is not None and group in wanted and least >= asked[group] and not late & ~largest[group]:
+                expected.setdefault((group, late, job.lane), []).append(entry)
+        assert {tuple(each[:3]): each.entries for each in found} == {
             key: sorted(entries) for key, entries in expected.items()
         }
         for slot in range(0, half, 3):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from schedmate.scheduler import POLICIES, ClusterSpec, Hints, Job, Policy, Queueing, Quota, Scheduler, Tenant
+from schedmate.scheduler import POLICIES, ClusterSpec, Hints, Job, Policy, PoolSpec, Queueing, Quota, Scheduler, Tenant
 from schedmate.scheduler.policies import DAY_S, at_once, by_submission
 
 #: In the order of submission and with reservations at once, so that the tables stay short.
@@ -35,6 +35,18 @@ def test_classes_go_first_and_keep_their_order() -> None:
     asks = [("low", 0), ("high", 5), ("lower", 0), ("higher", 5), ("middle", 2)]
     slots = {submit(scheduler, name, 8, limit_s=1.0, priority=priority): name for name, priority in asks}
     assert run_in_turn(scheduler, slots) == ["high", "higher", "middle", "low", "lower"]
+
+
+def test_a_new_job_is_looked_at_where_nothing_became_free_as_well() -> None:
+    cluster = ClusterSpec((PoolSpec("a", 1, 8), PoolSpec("b", 1, 8)))
+    scheduler = Scheduler(cluster, replace(PROMPT, queueing=Queueing.BEST_EFFORT))
+    on_a = submit(scheduler, "on a", 8, gpu_type="a", limit_s=100.0)
+    on_b = submit(scheduler, "on b", 4, gpu_type="b", limit_s=100.0)
+    assert scheduler.cycle(0.0) == [on_a, on_b]
+    scheduler.end(on_a, 10.0)
+    submit(scheduler, "wide", 8, 10.0, gpu_type="b", limit_s=100.0)
+    behind = submit(scheduler, "behind it", 4, 10.0, gpu_type="b", limit_s=100.0)
+    assert scheduler.cycle(10.0) == [behind]
 
 
 def test_waiting_lifts_a_job_over_a_slightly_higher_class() -> None:

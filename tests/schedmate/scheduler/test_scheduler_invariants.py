@@ -63,16 +63,14 @@ def layer_snapshot(scheduler: Scheduler) -> Any:
     layer, table = scheduler.state.layer, scheduler.state.table
     assert layer is not None
     slots = [s for s in range(len(table.jobs)) if table.jobs[s] is not None]
+    reserved = {table.entries[s] for s in layer.queue.reserved}
     return (
         layer.queue.slots(),
         layer.queue.reserved,
         [[sorted(ends.order), ends.ends_s] for ends in (*layer.ends, *(layer.limits or ()), layer.leaving)],
-        [
-            (group.demand.gpus, each.lane.number, list(each.alive()))
-            for group in layer.queue.groups_in_order
-            for each in group.classes
-            if each.first()
-        ],
+        [(lane.number, list(lane.order.alive())) for lane in layer.queue.lanes if lane.order.first()],
+        # One that waited before it had a reservation may still be in the columns, and is never taken from there.
+        [{e for e in each._entries if table.live[e[2]] is e} - reserved for each in layer.queue.bounds],
         [lane and lane.number for s in slots for lane in [table.queue_lanes[s]]],
         [(table.done_s[s], table.evictions[s], table.assumed[s]) for s in slots],
         layer.use and layer.use.used,

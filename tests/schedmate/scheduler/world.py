@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedmate.scheduler import ClusterSpec, Job, Policy, Scheduler, Unschedulable
+from schedmate.scheduler.cluster_types import DeviceShare
 from schedmate.simulator.audit import audit
 from schedmate.simulator.scenario import setup
 from schedmate.simulator.scenario.types import Change
@@ -19,17 +20,29 @@ EPSILON_S = 1e-6
 
 @dataclass
 class Track:
-    """A job that is present. ``promised_s``: the earliest guaranteed start it was told that still binds."""
+    """A job that is present. ``promised_s``: the earliest guaranteed start it was told that still binds.
+
+    ``left_s`` is the work left at ``since_s``, in seconds at full size; it goes on at ``speed``. It counts from 0 when
+    the job starts again after ``restart_s``; ``ends_by_s`` is its limit.
+    """
 
     job: Job
     slot: int
     runtime_s: float
     left_s: float
     start_s: float | None = None
+    since_s: float = 0.0
+    speed: float = 1.0
+    ends_by_s: float = math.inf
     promised_s: float = math.inf
     number: int = 0
     starves: bool = False
     evictions: int = 0
+
+    @property
+    def due_s(self) -> float:
+        """When it ends: its work is done, or its limit is reached."""
+        return min(self.since_s + self.left_s / self.speed, self.ends_by_s)
 
 
 class World:
@@ -101,13 +114,13 @@ class World:
         self._cycle()
         until = self.now + seconds
         while True:
-            due_s = min((t.start_s + t.left_s for t in self.tracks.values() if t.start_s is not None), default=math.inf)
+            due_s = min((t.due_s for t in self.running()), default=math.inf)
             now = min(due_s, self.scheduler.wake_s)
             if now > until:
                 break
             self.now = max(now, self.now)
-            for track in [t for t in self.tracks.values() if t.start_s is not None]:
-                if track.start_s + track.left_s <= self.now:
+            for track in self.running():
+                if track.due_s <= self.now + EPSILON_S:
                     self._end(track)
             self._cycle()
         self.now = until
@@ -174,7 +187,7 @@ class World:
         track = self.tracks[slot]
         assert track.start_s is not None, f"{track.job.job_id} was evicted but did not run"
         done_s = self.scheduler.state.table.done_s[slot]
-        track.left_s = track.runtime_s - done_s + track.job.restart_s
+        track.left_s = track.runtime_s - done_s
         track.evictions += 1
         track.start_s, track.promised_s = None, math.inf
 
@@ -188,6 +201,8 @@ class World:
             self._back(slot)
         for slot in started:
             self._start(self.tracks[slot])
+        for slot in self.scheduler.resized:
+            self._resize(self.tracks[slot])
         self._promises()
         self._check()
         self._helped(self._starving())
@@ -199,6 +214,12 @@ class World:
         job, shares = track.job, self.scheduler.state.table.shares[track.slot] or ()
         assert track.start_s is None, f"{job.job_id} was started twice"
         track.start_s = self.now
+        track.since_s = self.now + (job.restart_s if track.evictions else 0.0)
+        track.speed = self._speed(track)
+        done_s = self.scheduler.state.table.done_s[track.slot]
+        track.ends_by_s = math.inf
+        if job.limit_s is not None:
+            track.ends_by_s = track.since_s + max(0.0, job.limit_s - done_s)
         assert self.now <= track.promised_s + EPSILON_S, (
             f"{job.job_id} was promised a start by {track.promised_s}, starts at {self.now}"
         )
@@ -208,6 +229,24 @@ class World:
             assert at not in self.sick, f"{job.job_id} starts on {pool}/{share[0]}, which is {self.sick.get(at)}"
             devices = share[2] if len(share) > 2 else 0
             assert not any(devices >> device & 1 for device in self.bad.get(at, ())), f"{job.job_id} got a bad GPU"
+
+    def _speed(self, track: Track) -> float:
+        """As many of its replicas run, so fast it goes; only those with GPUs count where there are any."""
+        demand, shares = track.job.demand, self.scheduler.state.table.shares[track.slot] or ()
+        if demand is None or not demand.elastic:
+            return 1.0
+        roles = [n for n, r in enumerate(demand.roles) if r.gpus or r.milli_gpu or r.profile]
+        roles = roles or list(range(len(demand.roles)))
+        now = sum(DeviceShare(*share).replicas for share in shares if DeviceShare(*share).role in roles)
+        return (max(1, now) / sum(demand.roles[n].replicas for n in roles)) ** track.job.scaling
+
+    def _resize(self, track: Track) -> None:
+        """Its work goes on from here, after it has stood still for as long as a start takes."""
+        if track.start_s is not None:
+            assert track.job.demand is not None
+            assert track.job.demand.elastic, f"{track.job.job_id} is rigid and was resized"
+            track.left_s -= max(0.0, self.now - track.since_s) * track.speed
+            track.since_s, track.speed = self.now + track.job.restart_s, self._speed(track)
 
     def _promises(self) -> None:
         waiting = {slot: track for slot, track in self.tracks.items() if track.start_s is None}

@@ -61,7 +61,7 @@ def test_a_good_one_plays(tmp_path: Path) -> None:
         ("end: a", "bad_gpu: gpu/0", "does not name a place"),
         ("end: a", "cordon: gpu/7", "pool gpu has no node 7"),
         ("end: a", "cordon: tpu/0", "there is no pool tpu"),
-        ("end: a", "bad_gpu: gpu/0/9", "no devices"),
+        ("end: a", "bad_gpu: gpu/0/9", "has no GPU 9"),
         ("end: a", "evict: z", "there is no job z"),
         ("end: a", "evict: b", "job b does not run"),
         ("end: a", "restart: 1", "neither true nor false"),
