@@ -88,12 +88,14 @@ def _happen(scheduler: Scheduler, book: Book, event: e.Event) -> e.Effect:
             return _struck(scheduler, scheduler.set_node_health(pool, node, health, now))
         case e.DeviceChanged(pool=pool, node=node, device=device, healthy=healthy):
             return _struck(scheduler, scheduler.set_device_health(pool, node, device, healthy, now))
+        case e.NodeSuspected(pool=pool, node=node, weight=weight):
+            scheduler.suspect(pool, node, now, weight)
     return e.Effect()
 
 
 def _struck(scheduler: Scheduler, lost: list[int]) -> e.Effect:
     names = _namer(scheduler)
-    return e.Effect(evicted=names(lost))
+    return e.Effect(evicted=names(lost), resized=names(scheduler.repaired))
 
 
 def _namer(scheduler: Scheduler) -> Callable[[Iterable[int]], tuple[str, ...]]:

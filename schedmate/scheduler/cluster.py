@@ -75,6 +75,10 @@ class Cluster:
         known = index.bad.get(node, 0) & ~(1 << device)
         index.set_bad(node, known | bad << device)
 
+    def note_fault(self, pool: int, node: int, weight: float, now: float, half_life_s: float) -> None:
+        """Something broke on a node, or points at it."""
+        self._in_detail(pool, node).note_fault(node, weight, now, half_life_s)
+
     def _in_detail(self, pool: int, node: int) -> PoolIndex:
         index, spec = self.pools[pool], self.spec.pools[pool]
         if not isinstance(index, PoolIndex):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, get_type_hints
 from weakref import WeakValueDictionary
 
@@ -43,6 +43,10 @@ class Role:
             raise ValueError(f"role {self.name!r} asks for NICs but for no whole GPU")
         if self.milli_gpu >= WHOLE_MILLI:
             raise ValueError(f"role {self.name!r} asks for {self.milli_gpu} milli of one GPU; ask for whole GPUs")
+
+    def fewer(self, replicas: int) -> Role:
+        """The same with so many replicas, which all have to run."""
+        return replace(self, replicas=replicas, min_replicas=None)
 
     @property
     def least_replicas(self) -> int:

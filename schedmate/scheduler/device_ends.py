@@ -22,10 +22,11 @@ class DeviceEnds(ExpectedEnds):
     A slot has its shares, in the ``shares`` of the job table, when it is added and when it is removed.
     """
 
-    __slots__ = ("_columns", "_shares", "device_s", "on")
+    __slots__ = ("_columns", "_shares", "device_s", "layout", "on")
 
     def __init__(self, layout: PoolLayout, shares: Sequence[Shares | None]) -> None:
         super().__init__()
+        self.layout = layout
         self._shares = shares
         self._columns: dict[int, list[int]] = {}
         self.on: list[dict[int, tuple[DeviceShare, ...]]] = [{} for _ in range(layout.nodes)]

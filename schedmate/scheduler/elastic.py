@@ -64,6 +64,8 @@ def full(demand: Demand) -> tuple[int, ...]:
 def speed(job: Job, demand: Demand, replicas: tuple[int, ...]) -> float:
     """How fast the gang runs with so many replicas by role, 1 at full size. Only roles with GPUs count, where there are
     any; without a single one of these it still crawls."""
+    if not demand.roles:
+        return 1.0
     working = [i for i, r in enumerate(demand.roles) if r.gpus or r.milli_gpu or r.profile] or range(len(replicas))
     whole = sum(demand.roles[i].replicas for i in working)
     part = max(1, sum(replicas[i] for i in working))

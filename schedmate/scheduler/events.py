@@ -78,6 +78,16 @@ class DeviceChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeSuspected:
+    """Something points at a node: a job failed there in a way that the hardware may be to blame for."""
+
+    at_s: float
+    pool: str
+    node: int
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class TenantsChanged:
     """The tenant tree is another one from now on."""
 
@@ -92,7 +102,10 @@ class CycleRan:
     at_s: float
 
 
-Event = Submitted | Ended | Withdrawn | Evicted | HintsChanged | NodeChanged | DeviceChanged | TenantsChanged | CycleRan
+Event = (
+    Submitted | Ended | Withdrawn | Evicted | HintsChanged
+    | NodeChanged | DeviceChanged | NodeSuspected | TenantsChanged | CycleRan
+)  # fmt: skip
 
 #: By the name that a journal uses.
 KINDS: dict[str, type[Event]] = {
@@ -103,6 +116,7 @@ KINDS: dict[str, type[Event]] = {
     "hints": HintsChanged,
     "node": NodeChanged,
     "gpu": DeviceChanged,
+    "suspected": NodeSuspected,
     "tenants": TenantsChanged,
     "cycle": CycleRan,
 }

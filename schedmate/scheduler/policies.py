@@ -61,6 +61,7 @@ class Policy:
     starvation_bound_s : a job that waits longer goes before all others, whatever their class, and gets a reservation.
     resize_every_s : an elastic gang grows into idle capacity no sooner than this after it started or was resized;
         infinite where gangs never grow.
+    suspect_half_life_s : the faults of a node count half as much after this time, see `faults`.
     confidence : a hint counts as reason to let a preemptible job pass if its ``high_s`` holds with this probability.
     """
 
@@ -78,6 +79,7 @@ class Policy:
     ageing_s: float = math.inf
     starvation_bound_s: float = math.inf
     resize_every_s: float = math.inf
+    suspect_half_life_s: float = DAY_S
     confidence: float = 0.9
 
     @property

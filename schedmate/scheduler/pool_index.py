@@ -9,6 +9,7 @@ which group is a small matrix product, whatever the number of nodes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -25,11 +26,23 @@ from schedmate.scheduler.shared_devices import Shared, choose_parts, give_part, 
 HIDDEN = -1
 
 
+class Faults(NamedTuple):
+    """How many faults a node has had, older ones counting less; as of ``at_s``."""
+
+    weight: float
+    at_s: float
+
+    def by(self, now: float, half_life_s: float) -> float:
+        """What they count later."""
+        return float(self.weight * 0.5 ** (max(0.0, now - self.at_s) / half_life_s))
+
+
 class Condition(NamedTuple):
-    """Nodes that are not healthy, and masks of bad devices by node."""
+    """Nodes that are not healthy, masks of bad devices by node, and the faults that nodes have had."""
 
     health: Mapping[int, Health]
     bad: Mapping[int, int]
+    faults: Mapping[int, Faults] = MappingProxyType({})
 
 
 class PoolIndex:
@@ -42,7 +55,7 @@ class PoolIndex:
     """
 
     __slots__ = (
-        "_left", "bad", "bucket", "buckets", "cell_free", "count", "cpus_milli", "disk_mib", "exits", "free",
+        "_left", "bad", "bucket", "buckets", "cell_free", "count", "cpus_milli", "disk_mib", "exits", "faults", "free",
         "free_gpus", "health", "layout", "memory_mib", "nic_count", "nics", "partial", "slivers", "totals", "used",
         "waste",
     )  # fmt: skip
@@ -55,6 +68,7 @@ class PoolIndex:
         self.partial: dict[int, Shared] = {}
         self.bad: dict[int, int] = {}
         self.health: dict[int, Health] = {}
+        self.faults: dict[int, Faults] = {}
         self.slivers: set[int] = set()
         self.cpus_milli = None if layout.cpus_milli is None else layout.cpus_milli.copy()
         self.memory_mib = None if layout.memory_mib is None else layout.memory_mib.copy()
@@ -91,7 +105,7 @@ class PoolIndex:
     @property
     def condition(self) -> Condition:
         """What is not healthy."""
-        return Condition(self.health.copy(), self.bad.copy())
+        return Condition(self.health.copy(), self.bad.copy(), self.faults.copy())
 
     def take(self, shares: Shares) -> None:
         """Allocate; the caller has chosen ``shares`` on this very state."""
@@ -187,8 +201,21 @@ class PoolIndex:
                 view.set_health(node, Health.CORDONED)
         return view
 
+    def without(self, nodes: Collection[int]) -> PoolIndex:
+        """A copy on which these nodes take no work."""
+        view = self.copy()
+        for node in nodes:
+            view.set_health(node, Health.CORDONED)
+        return view
+
+    def note_fault(self, node: int, weight: float, now: float, half_life_s: float) -> None:
+        """Something broke on a node, or points at it."""
+        known = self.faults.get(node)
+        self.faults[node] = Faults(weight + (known.by(now, half_life_s) if known else 0.0), now)
+
     def set_condition(self, condition: Condition) -> None:
         """Add what is not healthy."""
+        self.faults |= condition.faults
         for node, health in condition.health.items():
             self.set_health(node, health)
         for node, devices in condition.bad.items():
@@ -312,6 +339,7 @@ class PoolIndex:
         other.waste = self.waste
         other.free, other.used, other.totals = self.free.copy(), self.used.copy(), self.totals.copy()
         other.partial, other.bad, other.health = self.partial.copy(), self.bad.copy(), self.health.copy()
+        other.faults = self.faults
         other.slivers = self.slivers.copy()
         other.count, other.bucket = self.count.copy(), self.bucket.copy()
         other.buckets, other.cell_free = self.buckets.copy(), self.cell_free.copy()

@@ -39,8 +39,9 @@ class QueueLayer:
     ``void`` are single plans that do not hold. ``renewed_s``: when the plans of a slot were last made to follow what
     has happened. ``due_s``: when a blocked job becomes due for a reservation. ``looked_at``: what the verdict rests on
     that a slot with a plan can not start; ``asked_back`` the same of what is on loan. ``grow_s``: when a gang may grow
-    again. ``promised``: by slot, the number of cycles there had been when its guaranteed start was last told (see
-    `promises`). ``barred``: by tenant and pool, the rank of the strict head that is blocked there in this cycle.
+    again. ``hurt``: gangs that run on with fewer replicas since something broke. ``promised``: by slot, the number of
+    cycles there had been when its guaranteed start was last told (see `promises`). ``barred``: by tenant and pool, the
+    rank of the strict head that is blocked there in this cycle.
     """
 
     tree: TenantTree
@@ -59,6 +60,7 @@ class QueueLayer:
     broken: int = 0
     evicted: tuple[int, ...] = ()
     resized: tuple[int, ...] = ()
+    hurt: tuple[int, ...] = ()
     barred: dict[tuple[int, int], float] = field(default_factory=dict)
     standings_s: dict[int, float] = field(default_factory=dict)
     renewed_s: dict[int, float] = field(default_factory=dict)
@@ -84,6 +86,7 @@ class QueueLayer:
             self.broken,
             self.evicted,
             self.resized,
+            self.hurt,
             self.barred,
             self.renewed_s,
             self.void,
@@ -100,6 +103,7 @@ class QueueLayer:
             self.broken,
             self.evicted,
             self.resized,
+            self.hurt,
             self.barred,
             self.renewed_s,
             self.void,

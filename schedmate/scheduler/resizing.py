@@ -17,7 +17,7 @@ class Before(NamedTuple):
 
     shares: Shares
     gpus: int
-    phase: Phase
+    phase: Phase | None
     end_s: float
 
 
@@ -41,24 +41,33 @@ def expected_end_s(state: State, slot: int, now: float) -> float:
     return min(table.done_at(slot, max(work_s, table.done_s[slot])), table.starts_s[slot] + assumed.limit_s)
 
 
-def resize(state: State, layer: QueueLayer, slot: int, shares: Shares, now: float) -> Before:
-    """Put a running gang on ``shares``; returns what it had. ``ValueError`` if it does not run or may not be so."""
+def resize(
+    state: State, layer: QueueLayer, slot: int, shares: Shares, now: float, work_s: float | None = None
+) -> Before:
+    """Put a running gang on ``shares``; returns what it had. ``ValueError`` if it does not run or may not be so.
+
+    ``work_s`` is what is left of the work of this run after a fault; None if nothing was lost. Only then may the gang
+    be a rigid one.
+    """
     table = state.table
     job, demand, old = table.jobs[slot], table.demands[slot], table.shares[slot]
     phase = table.phases.get(slot)
-    if job is None or old is None or phase is None:
+    if job is None or old is None or (phase is None and work_s is None):
         raise ValueError(f"slot {slot} runs no elastic job")
+    if phase is None:
+        phase = Phase(table.starts_s[slot], 0.0, table.still_s(slot), 1.0, counts(demand, old))
     replicas = counts(demand, shares)
     if any(not low <= n <= high for n, low, high in zip(replicas, minimum(demand), full(demand), strict=True)):
         raise ValueError(f"job {job.job_id} may not run with {replicas} replicas")
     pool = table.pools[slot]
     index, end_s = state.cluster.pools[pool], layer.ends[pool].remove(slot)
     bound_s = layer.limits[pool].remove(slot) if layer.limits is not None else math.inf
-    before = Before(old, table.gpus[slot], phase, end_s)
+    before = Before(old, table.gpus[slot], table.phases.get(slot), end_s)
     index.give(without(old, shares))
     index.take(without(shares, old))
     _set(state, slot, shares, sum(share[1] for share in shares))
-    table.phases[slot] = Phase(now, phase.work_by(now), job.restart_s, speed(job, demand, replicas), phase.own)
+    done_s = phase.work_by(now) if work_s is None else work_s
+    table.phases[slot] = Phase(now, done_s, job.restart_s, speed(job, demand, replicas), phase.own)
     new_end_s = expected_end_s(state, slot, now)
     if new_end_s <= now:  # it has outlived what was expected of it: only how fast it runs is known
         new_end_s = now + job.restart_s + max(0.0, end_s - now) * phase.speed / table.phases[slot].speed
@@ -79,7 +88,10 @@ def undo(state: State, layer: QueueLayer, slot: int, before: Before) -> None:
     state.cluster.pools[pool].give(without(shares, before.shares))
     state.cluster.pools[pool].take(without(before.shares, shares))
     _set(state, slot, before.shares, before.gpus)
-    table.phases[slot] = before.phase
+    if before.phase is None:
+        del table.phases[slot]
+    else:
+        table.phases[slot] = before.phase
     layer.ends[pool].add(slot, before.end_s)
     if layer.limits is not None:
         layer.limits[pool].add(slot, bound_s)

@@ -26,6 +26,8 @@ from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.elastic import slowest
 from schedmate.scheduler.events import Effect, Event
 from schedmate.scheduler.expected_ends import ExpectedEnds
+from schedmate.scheduler.explain import Explanation, explain
+from schedmate.scheduler.faults import mend, repair_or_release, struck
 from schedmate.scheduler.outlook import Outlook
 from schedmate.scheduler.pending import Lane, PendingQueue
 from schedmate.scheduler.placement import why_not
@@ -73,14 +75,16 @@ class Scheduler:
         )
         self.transaction = Transaction(self.state)
         if layered:
-            self._actions: tuple[Action, ...] = (age, evict, plan, admit, give_back, plan, fill, settle, grow)
+            self.actions: tuple[Action, ...] = (age, evict, mend, plan, admit, give_back, plan, fill, settle, grow)
         else:
-            self._actions = (allocate, reserve, backfill) if plans else (allocate,)
+            self.actions = (allocate, reserve, backfill) if plans else (allocate,)
         self._lanes: dict[tuple[int, str | None], tuple[Lane, Demand]] = {}
         self._queue_lanes: dict[tuple[object, ...], tuple[QueueLane, Demand]] = {}
         self._sequence = 0
         self._last_s = self._idle_until_s = -math.inf
         self._book: Book | None = None
+        #: Gangs that went on with other GPUs after the last call about health.
+        self.repaired: tuple[int, ...] = ()
 
     def submit(self, job: Job) -> int:
         """Queue a job and return its slot. Raises `Unschedulable` when even an empty cluster could not hold it, or when
@@ -147,6 +151,21 @@ class Scheduler:
             raise ValueError("pools that are known by counts only learn nothing of the jobs to come")
         self.state.cluster.outlook.recall(outlook)
 
+    def lanes_of(self, job: Job) -> tuple[Lane | None, QueueLane | None, Demand]:
+        """Where a job would wait, without the full queue layer or with it, and what it asks for. `Unschedulable` as for
+        `submit`."""
+        if self.state.layer is None:
+            self._refuse_what_is_ignored(job)
+            return self._lane_for(job)[0], None, Demand.plain(job.gpus)
+        key = (job.gpus, job.gpu_type, job.gpu_types, job.demand, job.tenant, job.priority, _memory_hint(job))
+        lane, demand = self._queue_lanes.get(key) or self._queue_lane_for(self.state.layer, job, key)
+        return None, lane, demand
+
+    def explain(self, slot: int, now: float | None = None) -> Explanation:
+        """Why the job in ``slot`` waits, when it starts, what would start it sooner; ``now`` None is the time of the
+        last cycle. ``ValueError`` if the slot holds no job."""
+        return explain(self, slot, self._last_s if now is None else now)
+
     def withdraw(self, slot: int) -> None:
         """The waiting job in ``slot`` was taken back by its user. ``ValueError`` if it does not wait."""
         if self.state.table.live[slot] is None:
@@ -159,7 +178,11 @@ class Scheduler:
     def evict(self, slot: int, now: float) -> None:
         """Take a running job off its GPUs and let it wait again at the head of its class, with the work that it has
         saved; it was told to leave its grace ago."""
-        self._lose([slot], now, told=True)
+        transaction, table = self.transaction, self.state.table
+        transaction.begin()
+        table.since[slot] = self.state.cycles
+        transaction.evict(slot, now, table.saved_s(slot, now, told=True))
+        transaction.commit()
 
     def apply(self, event: Event) -> Effect:
         """Let an event of `events` happen; what it led to. ``ValueError`` for one that can not be (a job that is not
@@ -178,42 +201,38 @@ class Scheduler:
         self._queue_lanes.clear()
 
     def set_node_health(self, pool: str, node: int, health: Health, now: float) -> list[int]:
-        """A node is cordoned, drained, lost or comes back; returns the slots of the jobs that it has lost, which wait
-        again at the head of their class. ``ValueError`` for nodes that there are not and pools known by counts only."""
-        number = self.state.cluster.number_of(pool, node)
-        lost = self._lose(self._running_on(number, node, -1), now) if health is Health.DOWN else []
-        self.state.cluster.set_health(number, node, health)
-        self._changed(number)
-        return lost
+        """A node is cordoned, drained, lost or comes back; returns the slots of the jobs that have lost their GPUs and
+        wait again at the head of their class; `repaired` are those that go on with others. ``ValueError`` for nodes
+        that there are not and pools known by counts only."""
+        cluster = self.state.cluster
+        number = cluster.number_of(pool, node)
+        cluster.set_health(number, node, health)
+        return self._strike(number, node, -1 if health is Health.DOWN else 0, now)
 
     def set_device_health(self, pool: str, node: int, device: int, healthy: bool, now: float) -> list[int]:
         """A single GPU breaks or is repaired; otherwise as `set_node_health`."""
-        number = self.state.cluster.number_of(pool, node, device)
-        lost = [] if healthy else self._lose(self._running_on(number, node, 1 << device), now)
-        self.state.cluster.set_bad(number, node, device, not healthy)
-        self._changed(number)
+        cluster = self.state.cluster
+        number = cluster.number_of(pool, node, device)
+        cluster.set_bad(number, node, device, not healthy)
+        return self._strike(number, node, 0 if healthy else 1 << device, now)
+
+    def suspect(self, pool: str, node: int, now: float, weight: float = 1.0) -> None:
+        """Something points at a node, so it counts as ``weight`` faults; see `faults`."""
+        number = self.state.cluster.number_of(pool, node)
+        self.state.cluster.note_fault(number, node, weight, now, self.state.policy.suspect_half_life_s)
+
+    def _strike(self, pool: int, node: int, devices: int, now: float) -> list[int]:
+        """The condition of a node has changed, and ``devices`` (-1: all that it has) are lost by it."""
+        state, lost, repaired = self.state, list[int](), list[int]()
+        if devices:
+            state.cluster.note_fault(pool, node, 1.0, now, state.policy.suspect_half_life_s)
+            self.transaction.begin()
+            slots = struck(state, pool, node, devices)
+            lost, repaired = repair_or_release(state, self.transaction, slots, node, devices, now)
+            self.transaction.commit()
+        self.repaired = tuple(repaired)
+        self._changed(pool)
         return lost
-
-    def _running_on(self, pool: int, node: int, devices: int) -> list[int]:
-        table = self.state.table
-        return [
-            slot
-            for slot in table.running()
-            if table.pools[slot] == pool
-            and any(
-                share[0] == node and (devices < 0 or len(share) < 3 or share[2] & devices)
-                for share in table.shares[slot] or ()
-            )
-        ]
-
-    def _lose(self, slots: list[int], now: float, told: bool = False) -> list[int]:
-        transaction, table = self.transaction, self.state.table
-        transaction.begin()
-        for slot in slots:
-            table.since[slot] = self.state.cycles
-            transaction.evict(slot, now, table.saved_s(slot, now, told))
-        transaction.commit()
-        return slots
 
     def _changed(self, pool: int) -> None:
         """What a pool offers has changed: nothing that was found out about it holds."""
@@ -259,7 +278,7 @@ class Scheduler:
         self._last_s = now
         transaction = self.transaction
         transaction.begin()
-        for action in self._actions:
+        for action in self.actions:
             action(self.state, transaction, now)
         started = transaction.commit()
         self.state.cycles += 1

@@ -188,6 +188,10 @@ class TenantUse:
         """Whether more is in use of a pool than some limit allows."""
         return any(used[pool] > most[pool] for used, most in zip(self.used, self.tree.most, strict=True))
 
+    def forget_rooms(self) -> None:
+        """The limits of the tree have changed."""
+        self._rooms.clear()
+
     def rooms(self, pool: int) -> NDArray[np.int64]:
         """By tenant, the most that `bound` allows; shape (tenants,). Not to be changed."""
         found = self._rooms.get(pool)

@@ -7,6 +7,7 @@ one transaction object per scheduler; opening it costs nothing that grows with t
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from heapq import heappush
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from schedmate.scheduler import resizing
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import WHOLE_MILLI, PoolSpec, Shares
 from schedmate.scheduler.demand import Demand
-from schedmate.scheduler.elastic import slowest
+from schedmate.scheduler.elastic import counts, slowest
 from schedmate.scheduler.queue_layer import QueueLayer, assumed_again
 from schedmate.scheduler.state import State
 from schedmate.scheduler.undo import UNDO, ends_of, the_layer
@@ -131,6 +132,32 @@ class Transaction:
         demand = self._state.table.demands[slot]
         self._charge_milli(layer, slot, milli_of(demand, shares) - milli_of(demand, before.shares), now)
 
+    def repair(self, slot: int, shares: Shares, now: float) -> None:
+        """Let the running gang in ``slot``, which has lost some of its GPUs, go on with ``shares`` from its last
+        checkpoint. With fewer replicas than it began with it is to get them back, see `QueueLayer.hurt`."""
+        layer, table = the_layer(self._state), self._state.table
+        saved_s, demand = table.saved_s(slot, now, told=False), table.demands[slot]
+        before = resizing.resize(self._state, layer, slot, shares, now, saved_s)
+        self._log.append(("resize", slot, before, 0.0))
+        self._charge_milli(layer, slot, milli_of(demand, shares) - milli_of(demand, before.shares), now)
+        fewer = any(n < own for n, own in zip(counts(demand, shares), table.phases[slot].own, strict=True))
+        if fewer and slot not in layer.hurt:
+            layer.hurt = (*layer.hurt, slot)
+
+    def take_from_plans(self, slot: int, pool: int, added: Shares) -> None:
+        """Plans leave less unused now that the running job in ``slot`` has ``added``, which takes nothing from them."""
+        state = self._state
+        lane, index, plans = state.table.queue_lanes[slot], state.cluster.pools[pool], state.reservations.get(pool, ())
+        kept = []
+        for plan in plans:
+            use, spare = plan.use, index.less(plan.spare, added)
+            if use is not None and lane is not None:
+                use = use.copy()
+                use.charge(lane.tenant, pool, milli_of(state.table.demands[slot], added))
+            kept.append(plan if use is plan.use and spare is plan.spare else replace(plan, spare=spare, use=use))
+        if plans:
+            state.reservations = {**state.reservations, pool: tuple(kept)}
+
     def withdraw(self, slot: int) -> None:
         """The waiting job in ``slot`` gives up; the slot is free to be used again after the commit."""
         state, table = self._state, self._state.table
@@ -221,6 +248,8 @@ class Transaction:
         limit_s = layer.limits[pool].remove(slot) if layer.limits is not None else math.inf
         by_s = layer.leaving.remove(slot) if slot in layer.leaving.ends_s else math.inf
         self._log.append(("left", slot, (pool, end_s, limit_s), by_s))
+        if slot in layer.hurt:
+            layer.hurt = tuple(other for other in layer.hurt if other != slot)
         bit = 1 << pool
         layer.gained |= bit
         plans = self._state.reservations.get(pool, ())

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from schedmate.scheduler.classes import QueueLane, Settled
 from schedmate.scheduler.cluster_types import UNLIMITED, Shares, Spare
 from schedmate.scheduler.demand import Demand
+from schedmate.scheduler.faults import SUSPECT, VERY_SUSPECT, is_long_or_wide
 from schedmate.scheduler.leaning import leaning
 from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.placement import View, best_offer
@@ -111,11 +112,32 @@ class Trial:
                     if verdicts.is_no(index, demand, beside):
                         continue
             view = self._view(pool, late, beside)
-            shares = state.place(view, demand, leaning(self._hints(slot), self._now))
+            shares = self._place(slot, pool, view, demand)
             if shares is not None:
                 yield Found(pool, self.within_quota(slot, pool, shares), late, leave_s), view, shares
             else:
                 verdicts.note_no(demand, beside)
+
+    def _place(self, slot: int, pool: int, view: View, demand: Demand) -> Shares | None:
+        """Beside the nodes that are suspected; on them where there is no other place."""
+        leans = leaning(self._hints(slot), self._now)
+        avoided = self._avoided(slot, pool)
+        if avoided and isinstance(view, PoolIndex):
+            shares = self.state.place(view.without(avoided), demand, leans)
+            if shares is not None:
+                return shares
+        return self.state.place(view, demand, leans)
+
+    def _avoided(self, slot: int, pool: int) -> list[int]:
+        """The nodes that are too suspect for a job."""
+        index, table = self.state.cluster.pools[pool], self.state.table
+        if not isinstance(index, PoolIndex) or not index.faults:
+            return []
+        careful = is_long_or_wide(
+            table.jobs[slot], table.assumed[slot].within_s, table.demands[slot].gpus, index.capacity
+        )
+        least, half_life_s = SUSPECT if careful else VERY_SUSPECT, self.state.policy.suspect_half_life_s
+        return [node for node, faults in index.faults.items() if faults.by(self._now, half_life_s) >= least]
 
     def _hints(self, slot: int) -> Hints | None:
         job = self.state.table.jobs[slot]

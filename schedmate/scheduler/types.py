@@ -57,6 +57,7 @@ class Job:
     preemptible : may be evicted; it then starts anew with what it had saved, after ``restart_s`` of starting up.
     checkpoint_s : it saves its state so often. grace_s : it does so as well, within this, when told to leave.
     min_run_s : once started it is not evicted before.
+    repairable : a rigid gang that can go on from its last checkpoint with other GPUs in place of those that broke.
     scaling : an elastic gang with a share f of its replicas runs at ``f ** scaling`` of its full speed (see `elastic`).
     """
 
@@ -78,6 +79,7 @@ class Job:
     gpu_types: tuple[str, ...] = ()
     demand: Demand | None = None
     scaling: float = 1.0
+    repairable: bool = False
 
     def __post_init__(self) -> None:
         if self.gpus < 1 and self.demand is None:

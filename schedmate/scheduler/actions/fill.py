@@ -74,7 +74,7 @@ class _Groups:
         self._state, self._trial, self._now = state, trial, now
         self._clocks = [verdicts.clock for verdicts in trial.layer.verdicts]
         self._room: dict[int, NDArray[np.int64]] = {}
-        self._bits: dict[tuple[int, int], list[int]] = {}
+        self._bits: dict[int, dict[int, list[int]]] = {}
         self._looked_at: list[tuple[Group, int]] = []
         self._candidates = [
             each
@@ -82,8 +82,10 @@ class _Groups:
             if gained >> pool & 1
             for each in self._promising(pool, trial.layer.queue.groups_on[pool])
         ]
-        #: What fits since the last start on the pool, and what fits no more: pool, demand, plans beyond which it runs.
-        self._fit = {(each.pool, each.demand, each.late) for each in self._candidates if each.late >= 0}
+        #: By pool, what fits since the last start there, and what fits no more: demand, plans beyond which it runs.
+        self._fit: dict[int, set[tuple[Demand, int]]] = {}
+        for each in self._candidates:
+            self._fit.setdefault(each.pool, set()).add((each.demand, each.late))
         self._full: set[tuple[int, Demand, int]] = set()
 
     def start_all(self) -> None:
@@ -111,18 +113,18 @@ class _Groups:
             return False
         if self._state.table.live[slot] is None:
             return True
-        if late >= 0 and key not in self._fit:
+        if late >= 0 and (demand, late) not in self._fit[pool]:
             if not self._trial.fits(pool, demand, late):
                 self._full.add(key)
                 return False
-            self._fit.add(key)
+            self._fit[pool].add((demand, late))
         found = self._trial.find(slot)
         if found is None:
             return late < 0
         self._trial.start(slot, found)
         self._room.pop(found.pool, None)
-        self._bits = {each: bits for each, bits in self._bits.items() if each[0] != found.pool}
-        self._fit = {each for each in self._fit if each[0] != found.pool}
+        self._bits.pop(found.pool, None)
+        self._fit[found.pool] = set()
         return True
 
     def _again(self, at: tuple[Place, int, int]) -> tuple[Place, int, int]:
@@ -190,13 +192,14 @@ class _Groups:
     def _quota_bits(self, pool: int, demand: Demand) -> list[int]:
         """By tenant, the plans (bits) beyond which quota lets a demand run, 0 where it may not start at all."""
         milli = asked_milli(demand, self._state.cluster.spec.pools[pool])
-        found = self._bits.get((pool, milli))
+        of_pool = self._bits.setdefault(pool, {})
+        found = of_pool.get(milli)
         if found is None:
             now = self._room_on(pool)
             then = self._room_then(pool, len(now)) >= milli
             weights = 1 << np.arange(len(then), dtype=np.int64)
             bits = (then * weights[:, None]).sum(axis=0, dtype=np.int64)
-            found = self._bits[pool, milli] = np.where(now >= milli, bits, 0).tolist()
+            found = of_pool[milli] = np.where(now >= milli, bits, 0).tolist()
         return found
 
     def _plan_bounds(self, pool: int) -> list[PlanBound]:

@@ -6,15 +6,14 @@ Comes last in a cycle: what waits has had its chance. What a gang grows by is on
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
-from schedmate.scheduler.cluster_types import UNLIMITED, Shares
+from schedmate.scheduler.cluster_types import UNLIMITED
 from schedmate.scheduler.elastic import counts, full, speed
 from schedmate.scheduler.placement.elastic import more
 from schedmate.scheduler.pool_index import PoolIndex
 from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.state import State
-from schedmate.scheduler.transaction import Transaction, milli_of
+from schedmate.scheduler.transaction import Transaction
 from schedmate.scheduler.trial import Trial
 
 
@@ -69,7 +68,7 @@ def _grow(state: State, layer: QueueLayer, tx: Transaction, slot: int, now: floa
     if not added or job.restart_s + left_s * phase.speed / faster >= left_s:
         return
     tx.resize(slot, (*shares, *added), now)
-    _take_from_plans(state, slot, pool, added)
+    tx.take_from_plans(slot, pool, added)
 
 
 def _room_milli(state: State, layer: QueueLayer, slot: int, pool: int) -> int:
@@ -79,17 +78,3 @@ def _room_milli(state: State, layer: QueueLayer, slot: int, pool: int) -> int:
         return UNLIMITED
     uses = [layer.use, *(plan.use for plan in state.reservations.get(pool, ()) if plan.use is not None)]
     return max(0, min(int(use.rooms(pool)[lane.tenant]) for use in uses))
-
-
-def _take_from_plans(state: State, slot: int, pool: int, added: Shares) -> None:
-    """The plans leave less unused now."""
-    lane, index, plans = state.table.queue_lanes[slot], state.cluster.pools[pool], state.reservations.get(pool, ())
-    kept = []
-    for plan in plans:
-        use, spare = plan.use, index.less(plan.spare, added)
-        if use is not None and lane is not None:
-            use = use.copy()
-            use.charge(lane.tenant, pool, milli_of(state.table.demands[slot], added))
-        kept.append(plan if use is plan.use and spare is plan.spare else replace(plan, spare=spare, use=use))
-    if plans:
-        state.reservations = {**state.reservations, pool: tuple(kept)}

@@ -15,10 +15,12 @@ from schedmate.scheduler.pool_index import PoolIndex
 from schedmate.scheduler.pool_layout import Bools, Part, PoolLayout
 
 
-def more(view: PoolIndex, demand: Demand, shares: Shares, room_milli: int = UNLIMITED) -> Shares:
+def more(
+    view: PoolIndex, demand: Demand, shares: Shares, room_milli: int = UNLIMITED, up_to: Sequence[int] | None = None
+) -> Shares:
     """What can be added to the ``shares`` of a gang that are taken on ``view``, ``room_milli`` of GPUs at most: roles
-    named first grow first, on the nodes and in the groups that it is on already, then on the fullest others. Nothing
-    where it must stay inside an island."""
+    named first grow first, on the nodes and in the groups that it is on already, then on the fullest others; ``up_to``:
+    so many by role in all. Nothing where it must stay inside an island."""
     parts = view.layout.parts(demand)
     if isinstance(parts, str) or (demand.required and demand.level == "island"):
         return ()
@@ -26,7 +28,8 @@ def more(view: PoolIndex, demand: Demand, shares: Shares, room_milli: int = UNLI
     have, ahead = counts(demand, shares), None
     added: Shares = ()
     for part in sorted(parts, key=lambda part: part.role):
-        wanted, each_milli = demand.roles[part.role].replicas - have[part.role], part.gpus * WHOLE_MILLI + part.milli
+        most = demand.roles[part.role].replicas if up_to is None else up_to[part.role]
+        wanted, each_milli = most - have[part.role], part.gpus * WHOLE_MILLI + part.milli
         wanted = min(wanted, room_milli // each_milli) if each_milli else wanted
         if wanted > 0:
             ahead = ahead or view.copy()
@@ -34,6 +37,21 @@ def more(view: PoolIndex, demand: Demand, shares: Shares, room_milli: int = UNLI
             room_milli -= each_milli * sum(share.replicas for share in new)
             added = (*added, *new)
     return added
+
+
+def instead(view: PoolIndex, demand: Demand, kept: Shares, lost: Shares) -> Shares | None:
+    """For a gang of packed GPUs that goes on with the shares ``kept``: as many GPUs on other nodes for each share that
+    it has ``lost``; None if there are not."""
+    if demand.required and demand.level in ("node", "island"):
+        return None
+    allowed, ahead = _allowed(view.layout, demand, kept), view.copy()
+    found: Shares = ()
+    for share in sorted(lost, key=lambda share: -share[1]):
+        new = _add(ahead, Part(0, 1, share[1]), 1, allowed, {each[0] for each in (*kept, *found)})
+        if not new:
+            return None
+        found = (*found, *new)
+    return found
 
 
 def _allowed(layout: PoolLayout, demand: Demand, shares: Shares) -> Bools | None:

@@ -148,6 +148,7 @@ _JOB: _Table = {
     "estimate": ("estimate_s", f.seconds),
     "restart": ("restart_s", f.seconds),
     "min_run": ("min_run_s", f.seconds),
+    "repairable": ("repairable", f.yes_no),
     "scaling": ("scaling", lambda where, value: f.milli(where, value) / 1000),
     "hint": ("hints", hints),
     "within": ("within", f.text),

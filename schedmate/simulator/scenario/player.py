@@ -162,6 +162,8 @@ class Player:
     def _change(self, change: Change, now: float) -> None:
         for slot in setup.apply(self.scheduler, change, now):
             self._put_back(self._names[slot], now)
+        for slot in self.scheduler.repaired:
+            self._runs_on(self._names[slot], now)
 
     def _submit(self, job: ScenarioJob, now: float) -> None:
         if job.name in self.tracks:

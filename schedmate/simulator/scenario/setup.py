@@ -245,7 +245,7 @@ def rehearse(core: Scheduler, now: float) -> None:
     """A whole cycle and every other running job stopped, then discarded."""
     transaction = core.transaction
     transaction.begin()
-    for action in core._actions:
+    for action in core.actions:
         action(core.state, transaction, now)
     for slot in core.state.table.running()[::2]:
         transaction.stop(slot, now)

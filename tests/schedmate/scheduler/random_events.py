@@ -142,6 +142,9 @@ def _queue_fields(draw: Draw, tree: tuple[Tenant, ...]) -> dict[str, Any]:
         asks["tenant"] = draw.one_of(("a/x", "a/y", "b", "b"))
     if chance(draw, 5):
         asks["priority"] = draw.number(0, 2)
+    if chance(draw, 3):
+        asks["scaling"] = draw.one_of((0.0, 0.5, 1.0))
+        asks["repairable"] = chance(draw, 2)
     if not chance(draw, 3):
         asks["preemptible"] = True
         asks["grace_s"] = float(draw.number(0, 2)) if chance(draw, 2) else 0.0
@@ -187,7 +190,7 @@ def _role(draw: Draw, name: str) -> Role:
         cpus_milli=draw.number(0, 3) * 500 if chance(draw, 2) else 0,
         memory_mib=draw.number(0, 3) * 5 if chance(draw, 2) else 0,
         disk_mib=draw.number(0, 2) if chance(draw, 3) else 0,
-        min_replicas=draw.number(1, replicas) if chance(draw, 4) else None,
+        min_replicas=draw.number(1, replicas) if chance(draw, 3) else None,
     )
 
 

@@ -25,6 +25,7 @@ from schedmate.scheduler.events import (
     Evicted,
     HintsChanged,
     NodeChanged,
+    NodeSuspected,
     Submitted,
     TenantsChanged,
     Withdrawn,
@@ -70,6 +71,7 @@ EVENTS: tuple[Event, ...] = (
     CycleRan(2.0),
     NodeChanged(3.0, "a100", 3, Health.DRAINING),
     DeviceChanged(3.5, "a100", 0, 5, healthy=False),
+    NodeSuspected(3.5, "a100", 1, 0.5),
     CycleRan(3.5),
     HintsChanged(4.0, "a", Hints(90.0, 95.0)),
     HintsChanged(4.0, "b\u2028\n"),
@@ -243,6 +245,9 @@ def recorded(policy: str, seed: int, events: int) -> tuple[Header, list[Event], 
         elif kind == 10:
             pool = draw.one_of(spec.pools)
             event = NodeChanged(now, pool.name, draw.number(0, pool.nodes - 1), draw.one_of(Health))
+        elif kind == 11 and not tenants:
+            pool = draw.one_of(spec.pools)
+            event = NodeSuspected(now, pool.name, draw.number(0, pool.nodes - 1), float(draw.number(1, 2)))
         elif kind == 11 and tenants:
             event = TenantsChanged(now, random_events.tenants(draw, spec) or tenants)
         elif kind == 12:

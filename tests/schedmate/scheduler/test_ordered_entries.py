@@ -55,7 +55,7 @@ def test_a_discarded_cycle_does_not_make_a_job_forget_how_long_it_has_waited() -
     waits = scheduler.submit(Job("waits", 8, 0.0, 10.0, 10.0))
     assert scheduler.cycle(1.0) == []
     scheduler.transaction.begin()
-    for action in scheduler._actions:
+    for action in scheduler.actions:
         action(scheduler.state, scheduler.transaction, 10.0)
     scheduler.transaction.discard()
     assert scheduler.decision(waits, 10.0).verdict == "waiting"

@@ -141,7 +141,11 @@ class Life:
                 assert all(left >= 0 for left in plan.spare.values()), "plans take from each other"
                 job = table.jobs[plan.slot]
                 if plan.guaranteed and job is not None:
-                    assert plan.start_s > now, "promised for now and not started"
+                    layer = state.layer
+                    assert layer is not None
+                    assert layer.limits is not None
+                    ending = layer.limits[plan.pool].next_s() <= now  # started just now with no time at all to run
+                    assert plan.start_s > now or ending, "promised for now and not started"
                     key = job.job_id, table.evictions[plan.slot]
                     assert plan.start_s <= self.promised.setdefault(key, plan.start_s), "later than promised"
         layer = state.layer

@@ -122,7 +122,7 @@ def _discard_a_cycle(scheduler: Scheduler, now: float) -> None:
     before = snapshot(scheduler)
     transaction = scheduler.transaction
     transaction.begin()
-    for action in scheduler._actions:
+    for action in scheduler.actions:
         action(scheduler.state, transaction, now)
     for i, slot in enumerate(scheduler.state.table.running()):
         if i % 3 == 1:

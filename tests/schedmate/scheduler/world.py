@@ -9,8 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from schedmate.scheduler import ClusterSpec, Job, Policy, Scheduler, Unschedulable
 from schedmate.scheduler.cluster_types import DeviceShare
+from schedmate.scheduler.device_ends import DeviceEnds
 from schedmate.simulator.audit import audit
 from schedmate.simulator.scenario import setup
 from schedmate.simulator.scenario.types import Change
@@ -94,7 +97,7 @@ class World:
             track = running[which % len(running)]
             self.scheduler.evict(track.slot, self.now)
             self._back(track.slot)
-            self._forgive(lambda other: other.priority < track.job.priority)
+            self._forgive(lambda other: other.priority < track.job.priority, track.starves)
 
     def end(self, which: int) -> None:
         """One of the running jobs ends before its time."""
@@ -141,6 +144,8 @@ class World:
             self.bad.get(at, set()).discard(device)
         for slot in setup.apply(self.scheduler, change, self.now):
             self._back(slot)
+        for slot in self.scheduler.repaired:
+            self._repaired(self.tracks[slot])
         for track in self.tracks.values():
             track.promised_s = math.inf
         self._check()
@@ -156,10 +161,11 @@ class World:
         self._same(twin, "one cycle after a discarded one")
         assert self.scheduler.wake_s == twin.wake_s
 
-    def _forgive(self, may_wait: Callable[[Job], bool]) -> None:
-        """Promises that no longer hold: to jobs of a lower class than one that came, was evicted, or starves."""
+    def _forgive(self, may_wait: Callable[[Job], bool], starves: bool = False) -> None:
+        """Promises that no longer hold: to jobs of a lower class than one that came or was evicted. One that
+        ``starves`` is of a higher class than all that do not."""
         for track in self.tracks.values():
-            if may_wait(track.job):
+            if may_wait(track.job) or (starves and not track.starves):
                 track.promised_s = math.inf
 
     def _starving(self) -> list[Track]:
@@ -248,12 +254,21 @@ class World:
             track.left_s -= max(0.0, self.now - track.since_s) * track.speed
             track.since_s, track.speed = self.now + track.job.restart_s, self._speed(track)
 
+    def _repaired(self, track: Track) -> None:
+        """It goes on from its last checkpoint: what it has done since is to be done again."""
+        job, demand = track.job, track.job.demand
+        assert track.start_s is not None
+        assert job.repairable or (demand is not None and demand.elastic), f"{job.job_id} can not be repaired"
+        ran_s = max(0.0, self.now - track.since_s)
+        track.left_s -= job.saved_s(ran_s, told=False) * track.speed
+        track.since_s, track.speed = self.now + job.restart_s, self._speed(track)
+
     def _promises(self) -> None:
         waiting = {slot: track for slot, track in self.tracks.items() if track.start_s is None}
-        decisions = {slot: self.scheduler.decision(slot, self.now) for slot in waiting}
+        decisions = {slot: self.scheduler.decision(slot, self.now) for slot in self.tracks}
+        assert all(decision.reason for decision in decisions.values()), "every decision has a reason"
         for slot, track in waiting.items():
             decision = decisions[slot]
-            assert decision.reason, "every decision has a reason"
             if decision.guaranteed_start_s is not None:
                 track.promised_s = min(track.promised_s, decision.guaranteed_start_s)
             assert self.now <= track.promised_s + EPSILON_S, (
@@ -276,6 +291,18 @@ class World:
             pool = self.spec.pools[table.pools[track.slot]].name
             for share in table.shares[track.slot] or ():
                 assert self.sick.get((pool, share[0])) != "down", f"{track.job.job_id} runs on a node that is down"
+        self._ends_by_device()
+
+    def _ends_by_device(self) -> None:
+        """What is kept by device and by node about ends equals that of a new table of all that runs."""
+        layer, table = self.scheduler.state.layer, self.scheduler.state.table
+        for ends in () if layer is None else (*layer.ends, *(layer.limits or ())):
+            if isinstance(ends, DeviceEnds):
+                made_anew = DeviceEnds(ends.layout, table.shares)
+                for end_s, slot in ends.order:
+                    made_anew.add(slot, end_s)
+                assert np.array_equal(made_anew.device_s, ends.device_s)
+                assert made_anew.on == ends.on
 
     def _same(self, twin: Scheduler, when: str) -> None:
         mine, theirs = self.scheduler, twin
