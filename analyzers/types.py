@@ -177,6 +177,7 @@ class JobRecord:
     duration where it was started more than once. ``state`` is what ``outcome`` puts coarsely. ``gpu_milli``: of each
     of the ``gpus`` only so many thousandths were asked for. ``gpu_type`` may name several, with ``|`` between them.
     ``cpus`` and ``memory_mib`` are those of the whole job.
+    ``workdir`` is where its source lies, as the trace names it: a relative one starts at the trace's own folder.
     """
 
     job_id: str
@@ -205,3 +206,4 @@ class JobRecord:
     memory_mib: float | None = None
     gpu_milli: int | None = None
     attempts: int | None = None
+    workdir: str | None = None

@@ -24,6 +24,7 @@ from schedmate.commands import (
     simulate,
     trace,
     version,
+    workload,
 )
 from schedmate.config import use_sources
 from schedmate.console import visible
@@ -65,7 +66,9 @@ def _root(
     use_sources(config_file, settings or [])
 
 
-for _module in (demo, simulate, trace, analyze, predict, diagnose, progress, batch, serve, history, config, version):
+for _module in (
+    demo, simulate, trace, workload, analyze, predict, diagnose, progress, batch, serve, history, config, version
+):  # fmt: skip
     _module.register(app)
 
 

@@ -12,7 +12,7 @@ from analyzers.types import JobRecord, Outcome, State
 from prompts.redaction import redact, redact_tree
 
 _FIELDS = {f.name for f in dataclasses.fields(JobRecord)}
-_TEXTS = ("user", "tenant", "name", "command", "gpu_type", "fingerprint", "partition")
+_TEXTS = ("user", "tenant", "name", "command", "gpu_type", "fingerprint", "partition", "workdir")
 _NUMBERS = (
     "start_s", "requested_s", "peak_gpu_memory_mib", "mean_gpu_utilization", "peak_host_memory_mib", "eligible_s",
     "end_s", "cpus", "memory_mib",

@@ -93,6 +93,7 @@ class RecordMaker:
             end_s=end_s,
             state=status,
             partition=text(self._cell(cells, "partition")),
+            workdir=text(self._cell(cells, "workdir")),
             cpus=self._number(cells, "cpus"),
             memory_mib=self._number(cells, "memory_mib"),
             gpu_milli=self._milli(cells),

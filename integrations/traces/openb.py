@@ -52,7 +52,7 @@ class OpenbTrace:
         if header_has(header, _NODES):
             raise UserError(
                 f"{path}: this is a list of nodes, not of jobs",
-                "schedmate trace cluster FILE makes a cluster file of it",
+                "give the list of pods; nodes are described in a cluster file: docs/cluster-file.md",
             )
         names = [cell.strip() for cell in split(header.lstrip("\ufeff"), ",")]
         if missing := sorted(_PODS - set(names)):

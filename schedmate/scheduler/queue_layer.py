@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from schedmate.scheduler.classes import ClassQueue, Settled
 from schedmate.scheduler.cluster import Cluster, Index
 from schedmate.scheduler.cluster_types import Shares
+from schedmate.scheduler.disruption import Ledger
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.fair_share import FairShare
 from schedmate.scheduler.free_index import FreeIndex
@@ -41,7 +42,8 @@ class QueueLayer:
     that a slot with a plan can not start; ``asked_back`` the same of what is on loan. ``grow_s``: when a gang may grow
     again. ``hurt``: gangs that run on with fewer replicas since something broke. ``promised``: by slot, the number of
     cycles there had been when its guaranteed start was last told (see `promises`). ``barred``: by tenant and pool, the
-    rank of the strict head that is blocked there in this cycle.
+    rank of the strict head that is blocked there in this cycle. ``migrated`` are the slots moved in the last cycle,
+    ``ledger`` is what moves have cost.
     """
 
     tree: TenantTree
@@ -68,6 +70,8 @@ class QueueLayer:
     looked_at: dict[int, tuple[Settled, ...]] = field(default_factory=dict)
     asked_back: dict[int, tuple[object, ...]] = field(default_factory=dict)
     due_s: float = math.inf
+    migrated: tuple[int, ...] = ()
+    ledger: Ledger = field(default_factory=Ledger)
     grow_s: float = math.inf
     promised: dict[int, int] = field(default_factory=dict)
 
@@ -90,6 +94,8 @@ class QueueLayer:
             self.barred,
             self.renewed_s,
             self.void,
+            self.migrated,
+            self.ledger,
             self.promised,
         )
 
@@ -107,6 +113,8 @@ class QueueLayer:
             self.barred,
             self.renewed_s,
             self.void,
+            self.migrated,
+            self.ledger,
             self.promised,
         ) = saved  # type: ignore[assignment]
         self.standings_s = {}

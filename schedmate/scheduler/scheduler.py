@@ -11,6 +11,7 @@ from schedmate.scheduler.actions.admit import admit, settle
 from schedmate.scheduler.actions.age import age
 from schedmate.scheduler.actions.allocate import allocate
 from schedmate.scheduler.actions.backfill import backfill
+from schedmate.scheduler.actions.defragment import defragment
 from schedmate.scheduler.actions.evict import evict
 from schedmate.scheduler.actions.fill import fill
 from schedmate.scheduler.actions.give_back import give_back
@@ -31,6 +32,7 @@ from schedmate.scheduler.faults import mend, repair_or_release, struck
 from schedmate.scheduler.outlook import Outlook
 from schedmate.scheduler.pending import Lane, PendingQueue
 from schedmate.scheduler.placement import why_not
+from schedmate.scheduler.placement.choices import rule_named
 from schedmate.scheduler.policies import Policy
 from schedmate.scheduler.promises import is_told
 from schedmate.scheduler.queue_layer import QueueLayer, assumed_again, class_of, queue_layer
@@ -57,9 +59,9 @@ class Scheduler:
     """
 
     def __init__(self, spec: ClusterSpec, policy: Policy, tenants: Sequence[Tenant] = ()) -> None:
-        """``tenants`` are the top of the tenant tree; with them any policy has the full queue layer. ``ValueError`` for
-        tenants that do not fit the cluster."""
-        if tenants:
+        """``tenants`` are the top of the tenant tree; with them, or with moves of running jobs, any policy has the full
+        queue layer. ``ValueError`` for tenants that do not fit the cluster."""
+        if tenants or policy.defragment is not None:
             policy = policy.with_queue_layer()
         table, cluster = JobTable(), Cluster(spec)
         layered = policy.reservations is not None
@@ -69,13 +71,17 @@ class Scheduler:
             cluster,
             table,
             PendingQueue(table.live, sized=plans),
+            place=rule_named(policy.placement),
             ends=ExpectedEnds() if plans else None,
             limits=ExpectedEnds() if policy.guarantees and not layered else None,
             layer=queue_layer(policy, cluster, table.live, table.shares, tuple(tenants)) if layered else None,
         )
         self.transaction = Transaction(self.state)
         if layered:
-            self.actions: tuple[Action, ...] = (age, evict, mend, plan, admit, give_back, plan, fill, settle, grow)
+            moves = () if policy.defragment is None else (defragment,)
+            self.actions: tuple[Action, ...] = (
+                age, evict, mend, plan, admit, give_back, plan, fill, *moves, settle, grow,
+            )  # fmt: skip
         else:
             self.actions = (allocate, reserve, backfill) if plans else (allocate,)
         self._lanes: dict[tuple[int, str | None], tuple[Lane, Demand]] = {}
@@ -249,6 +255,12 @@ class Scheduler:
         return self.state.layer.evicted if self.state.layer is not None else ()
 
     @property
+    def migrated(self) -> tuple[int, ...]:
+        """The slots that the last cycle moved: they are both in `evicted` and among those started, and run on their
+        new place from their last checkpoint."""
+        return self.state.layer.migrated if self.state.layer is not None else ()
+
+    @property
     def resized(self) -> tuple[int, ...]:
         """The slots of elastic gangs whose size has changed since the last cycle began; `decision` says to what."""
         return self.state.layer.resized if self.state.layer is not None else ()
@@ -273,7 +285,7 @@ class Scheduler:
         """Decide what starts at ``now``; returns the slots started, in the order of the decisions."""
         layer = self.state.layer
         if layer is not None and now < self._idle_until_s and layer.is_idle and not self.state.fresh:
-            self._last_s, layer.evicted, layer.resized = now, (), ()
+            self._last_s, layer.evicted, layer.resized, layer.migrated = now, (), (), ()
             return []
         self._last_s = now
         transaction = self.transaction

@@ -33,12 +33,13 @@ class Savepoint(NamedTuple):
 class Transaction:
     """Changes to one `State`. Raises ``RuntimeError`` when opened twice or used while not open."""
 
-    __slots__ = ("_first", "_log", "_state", "is_open", "started")
+    __slots__ = ("_log", "_saved", "_saved_layer", "_state", "is_open", "started")
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._log: list[tuple[str, int, Any, float]] = []
-        self._first = Savepoint(0, 0, (), ())
+        self._saved: tuple[object, ...] = ()
+        self._saved_layer: tuple[object, ...] = ()
         self.started: list[int] = []
         self.is_open = False
 
@@ -47,7 +48,11 @@ class Transaction:
         if self.is_open:
             raise RuntimeError("a transaction is open already")
         self.is_open = True
-        self._first = self.savepoint()
+        state = self._state  # this is done for every job: a savepoint would take a while to make
+        self._saved = (
+            state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained,
+        )  # fmt: skip
+        self._saved_layer = state.layer.saved() if state.layer is not None else ()
         self.started = []
 
     def start(self, slot: int, pool: int, shares: Shares, now: float, reason: str) -> None:
@@ -55,7 +60,8 @@ class Transaction:
         state = self._state
         table, cluster = state.table, state.cluster
         cluster.pools[pool].take(shares)
-        if table.demands[slot].elastic:
+        elastic = table.demands[slot].elastic
+        if elastic:
             table.gpus[slot] = sum(share[1] for share in shares)
         cluster.allocated_gpus += table.gpus[slot]
         table.live[slot] = None
@@ -63,7 +69,7 @@ class Transaction:
         table.pools[slot] = pool
         table.starts_s[slot] = now
         table.reasons[slot] = reason
-        if table.demands[slot].elastic:
+        if elastic:
             table.phases[slot] = resizing.first_phase(state, slot, now)
         if state.ends is not None:
             state.ends.add(slot, now + table.assumed[slot].ends_s)
@@ -93,7 +99,7 @@ class Transaction:
         cluster.pools[table.pools[slot]].give(shares)
         cluster.allocated_gpus -= table.gpus[slot]
         table.shares[slot] = None
-        if slot in table.phases:
+        if table.phases and slot in table.phases:
             self._log.append(("phase", slot, table.phases.pop(slot), 0.0))
         state.gained = True
         self._log.append(("stop", slot, shares, end_s))
@@ -328,7 +334,7 @@ class Transaction:
 
     def discard(self) -> None:
         """Undo everything."""
-        self.back_to(self._first)
+        self.back_to(Savepoint(0, 0, self._saved, self._saved_layer))
         self.is_open = False
 
     def savepoint(self) -> Savepoint:

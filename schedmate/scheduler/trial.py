@@ -106,7 +106,7 @@ class Trial:
             if plans:
                 late, leave_s = self.late(slot, plans)
                 if late:
-                    if layer.use is not None and not self._has_later_quota(slot, lane, pool, late):
+                    if layer.use is not None and not self.has_later_quota(slot, lane, pool, late):
                         continue
                     beside = tuple(plan.spare for i, plan in enumerate(plans) if late >> i & 1)
                     if verdicts.is_no(index, demand, beside):
@@ -285,7 +285,7 @@ class Trial:
             return BESIDE
         return IN_TIME if self.state.reservations.get(found.pool) else NOTHING_RESERVED
 
-    def _has_later_quota(self, slot: int, lane: QueueLane, pool: int, late: int) -> bool:
+    def has_later_quota(self, slot: int, lane: QueueLane, pool: int, late: int) -> bool:
         """Whether there is quota as well when the plans begin beyond which a job would run."""
         plans, milli = self.state.reservations.get(pool, ()), self._asked(slot, pool)
         own = [plan for plan in plans if plan.slot == slot]

@@ -10,10 +10,22 @@ from typing import Any, Protocol
 from schedmate.scheduler import POLICIES, ClusterSpec, Demand, Hints, Policy, PoolSpec
 from schedmate.scheduler.cluster_types import NodeShape, Profile
 from schedmate.scheduler.demand import Role
+from schedmate.scheduler.disruption import Disruption
 from schedmate.scheduler.policies import at_once, by_submission
 from schedmate.scheduler.tenants import Queueing, Quota, Tenant
 from schedmate.scheduler.topology import Topology
 
+#: Moves as often as can be; the budget binds all the same.
+MOVES = Disruption(
+    every_s=0.0,
+    moves=500.0,
+    lost_share=0.001,
+    price=1.0,
+    moves_per_job=2,
+    rest_s=2.0,
+    tenant_share=2.0,
+    left_broken=0.0,
+)
 PROFILES = (Profile("small", 250, 10), Profile("large", 500, 20))
 
 
@@ -108,6 +120,8 @@ def policies() -> dict[str, Policy]:
         "core, all reserved": replace(core, reservations=math.inf),
         "core, best effort": replace(core, queueing=Queueing.BEST_EFFORT),
         "core, strict": replace(core, queueing=Queueing.STRICT),
+        "core, moving": replace(core, defragment=MOVES),
+        "core, moving, two reserved": replace(core, defragment=MOVES, reservations=2),
         "core, ageing": replace(core, ageing_s=5.0, starvation_bound_s=math.inf),
         "easy with the layer": POLICIES["easy"].with_queue_layer(),
         "fifo with the layer": POLICIES["fifo"].with_queue_layer(),
