@@ -39,7 +39,7 @@ from schedmate.scheduler.policies import POLICIES, Policy
 from schedmate.scheduler.scheduler import OverQuota, Scheduler, Unschedulable
 from schedmate.scheduler.services import replicas
 from schedmate.scheduler.tenants import Queueing, Quota, Tenant
-from schedmate.scheduler.types import Decision, Hints, Job, Placement, Reservation
+from schedmate.scheduler.types import Decision, Hints, Job, Placement, Preemption, Reservation
 
 __all__ = [
     "POLICIES",
@@ -55,6 +55,7 @@ __all__ = [
     "Placement",
     "Policy",
     "PoolSpec",
+    "Preemption",
     "Queueing",
     "Quota",
     "Reservation",

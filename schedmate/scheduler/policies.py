@@ -71,6 +71,9 @@ class Policy:
     confidence : a hint counts as reason to let a preemptible job pass if its ``high_s`` holds with this probability.
     placement : where jobs go, see `placement.choices`. It holds for every policy.
     defragment : running jobs are moved within this budget; None to leave them where they are.
+    preempts : preemptible jobs are evicted for jobs of a higher class, and for what a tenant is guaranteed.
+    min_run_s : no job is evicted for another one before it has run so long, nor before its own ``min_run_s``.
+    most_preemptions : a job that was evicted so often for others is spared until it has run ``spared_s`` at a stretch.
     """
 
     name: str
@@ -89,8 +92,16 @@ class Policy:
     resize_every_s: float = math.inf
     suspect_half_life_s: float = DAY_S
     confidence: float = 0.9
+    preempts: bool = False
+    min_run_s: float = 0.0
+    most_preemptions: int = 3
+    spared_s: float = 4 * 3600.0
     placement: str = "e-binpack"
     defragment: Disruption | None = None
+
+    def __post_init__(self) -> None:
+        if self.preempts and (self.reservations is None or self.starts_by_plan):
+            raise ValueError(f"policy {self.name} can not evict for others: nothing starts before what is planned")
 
     @property
     def starts_by_plan(self) -> bool:
@@ -185,14 +196,16 @@ POLICIES: Mapping[str, Policy] = {
         ),
         Policy(
             "core",
-            "kant with tenants, priority classes, fair share, a starvation bound, eviction of overstaying backfill, "
-            "and elastic gangs that grow",
+            "kant with tenants, priority classes, fair share, a starvation bound, and elastic gangs that grow; evicts "
+            "overstaying backfill, and for higher classes and guaranteed quota",
             by_patience,
             expected,
             reserve_from=by_patience,
             guarantees=True,
             reservations=1,
             starvation_bound_s=3 * DAY_S,
+            preempts=True,
+            min_run_s=300.0,
             resize_every_s=600.0,
         ),
         Policy(

@@ -194,13 +194,15 @@ class Trial:
         late, leave_s, bit = 0, math.inf, 1
         for plan in plans:
             if plan.slot != slot and binds(state, plan, slot):
-                if not (plan.guaranteed or plan.locked):
+                if not (plan.guaranteed or plan.locked or plan.victims):
                     if now + assumed.within_s > plan.start_s:
                         late |= bit
                 elif now + assumed.limit_s > plan.start_s:
                     hints = job.hints if job is not None and job.preemptible else None
                     if (
                         not plan.guaranteed
+                        or plan.victims
+                        or plan.start_s <= now
                         or job is None
                         or hints is None
                         or hints.confidence < state.policy.confidence

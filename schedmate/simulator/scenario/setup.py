@@ -51,7 +51,10 @@ def policy(where: str, value: Any) -> Policy:
     changed = f.converted(where, given, _POLICY)
     if "queueing" in changed:
         changed["queueing"] = queueing_from(where, changed["queueing"])
-    return replace(POLICIES[base], **changed)
+    try:
+        return replace(POLICIES[base], **changed)
+    except ValueError as error:
+        raise UserError(f"{where}: {error}", "use core, or give `reservations`") from None
 
 
 def _reservations(where: str, value: Any) -> float:
@@ -104,6 +107,10 @@ _POLICY: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "half_life": ("half_life_s", f.seconds),
     "ageing": ("ageing_s", f.seconds),
     "starvation_bound": ("starvation_bound_s", f.seconds),
+    "preempt": ("preempts", f.yes_no),
+    "min_run": ("min_run_s", f.seconds),
+    "most_preemptions": ("most_preemptions", f.count),
+    "spared": ("spared_s", f.seconds),
     "resize_every": ("resize_every_s", f.seconds),
     "confidence": ("confidence", lambda where, value: f.milli(where, value) / 1000),
     "placement": ("placement", _placement),

@@ -15,6 +15,7 @@ from schedmate.scheduler import ClusterSpec, Job, Policy, Scheduler, Unschedulab
 from schedmate.scheduler.cluster_types import DeviceShare
 from schedmate.scheduler.device_ends import DeviceEnds
 from schedmate.simulator.audit import audit
+from schedmate.simulator.preemption_watch import PreemptionWatch
 from schedmate.simulator.scenario import setup
 from schedmate.simulator.scenario.types import Change
 
@@ -62,6 +63,7 @@ class World:
         self.tracks: dict[int, Track] = {}
         self.sick: dict[tuple[str, int], str] = {}
         self.bad: dict[tuple[str, int], set[int]] = {}
+        self.watch = PreemptionWatch()
         self.events = 0
         self.moved: list[tuple[float, float]] = []
         self.history: list[tuple[float, list[str], list[str]]] = []
@@ -90,6 +92,7 @@ class World:
         if waiting:
             track = waiting[which % len(waiting)]
             self.scheduler.withdraw(track.slot)
+            self.watch.gone(track.slot)
             del self.tracks[track.slot]
 
     def evict(self, which: int) -> None:
@@ -151,6 +154,7 @@ class World:
             self._repaired(self.tracks[slot])
         for track in self.tracks.values():
             track.promised_s = math.inf
+        self.watch.broken()
         self._check()
 
     def rehearse(self) -> None:
@@ -190,6 +194,7 @@ class World:
 
     def _end(self, track: Track) -> None:
         self.scheduler.end(track.slot, self.now)
+        self.watch.gone(track.slot)
         del self.tracks[track.slot]
 
     def _back(self, slot: int) -> None:
@@ -204,9 +209,12 @@ class World:
     def _cycle(self) -> tuple[list[int], list[int]]:
         self._starving()
         twin = copy.deepcopy(self.scheduler) if self.twice else None
+        self.watch.before(self.scheduler, self.now)
         started, evicted = setup.cycle(self.scheduler, self.now)
         if twin is not None:
             assert setup.cycle(twin, self.now) == (started, evicted), "the same state decided differently"
+        wrong = self.watch.after(self.scheduler, self.now, started)
+        assert not wrong, "\n".join(["", *wrong])
         self._moves(started, evicted)
         for slot in evicted:
             self._back(slot)
@@ -216,7 +224,8 @@ class World:
             self._resize(self.tracks[slot])
         self._promises()
         self._check()
-        self._helped(self._starving())
+        if not self.scheduler.preemptions:  # else the next cycle sees who is the first to be helped now
+            self._helped([track for track in self._starving() if track.slot not in evicted])
         name = [self.tracks[slot].job.job_id for slot in (*started, *evicted)]
         self.history.append((self.now, name[: len(started)], name[len(started) :]))
         return started, evicted
