@@ -45,6 +45,7 @@ COMMANDS: dict[str, list[str]] = {
         "--json",
     ],
     "demo": ["demo", "--jobs", "30", "--out", "demo-out", "--json"],
+    "workload": ["workload", "generate", "--jobs", "10", "--seed", "1", "--out", "workload-out", "--json"],
     "serve": ["serve", "--port", "0"],
 }
 
