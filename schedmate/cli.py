@@ -24,6 +24,7 @@ from schedmate.commands import (
     serve,
     simulate,
     sweep,
+    trace,
     version,
     workload,
 )
@@ -72,6 +73,7 @@ for _module in (
     simulate,
     compare,
     sweep,
+    trace,
     workload,
     analyze,
     predict,

@@ -67,7 +67,18 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def _whole(policies: Any) -> bool:
-    needed = ("jobs", "jct_s", "queueing_s", "bounded_slowdown", "sor", "gfr", "jwtd_s", "makespan_s")
+    needed = (
+        "jobs",
+        "estimates",
+        "sor_while_arriving",
+        "jct_s",
+        "queueing_s",
+        "bounded_slowdown",
+        "sor",
+        "gfr",
+        "jwtd_s",
+        "makespan_s",
+    )
     return (
         isinstance(policies, dict)
         and bool(policies)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,8 @@ def read_records(workload: Workload) -> tuple[JobRecord, ...]:
     if workload.trace is None:
         raise ValueError(f"workload {workload.name} has no trace")
     records, _ = open_trace(workload.trace, workload.format, dict(workload.options))
+    if workload.cluster is None:  # equal nodes of unknown type take any
+        records = (replace(record, gpu_type=None) if record.gpu_type else record for record in records)
     return tuple(sorted(records, key=lambda record: record.submit_s))
 
 

@@ -18,7 +18,18 @@ from schedmate.simulator.shaking import SHAKE_S
 
 _EXAMPLE = "write for example `trace: jobs.csv`, `nodes: 16`, `policies: [fifo, kant]`; docs/sweep.md has all keys"
 _MOST_SEEDS = 1000
-_OF_A_WORKLOAD = ("trace", "format", "columns", "time_unit", "delimiter", "nodes", "gpus_per_node", "cluster", "note")
+_OF_A_WORKLOAD = (
+    "trace",
+    "format",
+    "columns",
+    "time_unit",
+    "delimiter",
+    "timezone",
+    "nodes",
+    "gpus_per_node",
+    "cluster",
+    "note",
+)
 _OF_A_GENERATED = ("generate", "note")
 _OF_ALL = ("workloads", "policies", "estimates", "loads", "shakes", "shake_s")
 
@@ -119,7 +130,7 @@ def _workload(name: str, entry: Any, folder: Path) -> Workload:
     columns = entry.get("columns", {})
     if not isinstance(columns, Mapping):
         raise _Wrong(f"{where}: columns is not a mapping")
-    options = {**columns, **{key: entry[key] for key in ("time_unit", "delimiter") if key in entry}}
+    options = {**columns, **{key: entry[key] for key in ("time_unit", "delimiter", "timezone") if key in entry}}
     return Workload(
         name,
         folder / str(entry["trace"]),
