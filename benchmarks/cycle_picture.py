@@ -15,6 +15,7 @@ STEPS = (
     ("plan", "reservations follow", "what has happened"),
     ("admit", "heads of the queues start,", "blocked ones get a plan"),
     ("give_back", "gangs that grew make way", "for a blocked head"),
+    ("preempt", "higher classes and owners", "take from others"),
     ("plan", "plans in step", "with what has started"),
     ("fill", "later jobs that delay", "no plan: backfill"),
     ("settle", "starts promised for now,", "promises are told"),
@@ -36,7 +37,7 @@ _STYLE = (
     "@media (prefers-color-scheme: dark){.bg{fill:#12161d}.step{fill:#1b2b4a;stroke:#6b9bff}"
     ".side{fill:#1c222c;stroke:#5d6879}.tx{stroke:#6b9bff}.n{fill:#e9edf4}.d{fill:#aab4c3}}"
 )
-_WIDE, _HIGH, _GAP, _LEFT, _TOP, _COLUMNS = 176, 64, 22, 46, 168, 5
+_WIDE, _HIGH, _GAP, _LEFT, _TOP, _COLUMNS = 176, 64, 22, 46, 168, 6
 
 
 def _box(kind: str, x: int, y: int, wide: int, high: int) -> str:
