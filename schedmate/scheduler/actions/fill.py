@@ -157,7 +157,7 @@ class _Groups:
             plans if known else [],
             self._now,
             self._bound,
-            self._rooms_on(pool),
+            self._rooms_on(pool, unsettled),
             lambda group, late: trial.fits(pool, queue.groups[group].demand, late),
         )
         for group, late, lane, entries in found:
@@ -177,11 +177,13 @@ class _Groups:
             room = self._room[pool] = self._trial.rooms(pool)
         return room
 
-    def _rooms_on(self, pool: int) -> Rooms:
-        """What quota leaves on a pool, now and when its plans begin, and what all groups ask for."""
+    def _rooms_on(self, pool: int, groups: list[Group]) -> Rooms:
+        """What quota leaves on a pool, now and when its plans begin, and what some groups ask for."""
         spec, now = self._state.cluster.spec.pools[pool], self._room_on(pool)
-        asked = [asked_milli(group.demand, spec) for group in self._trial.layer.queue.groups]
-        return Rooms(now, self._room_then(pool, len(now)), np.array(asked, dtype=np.int64))
+        asked = np.zeros(len(self._trial.layer.queue.groups), dtype=np.int64)
+        for group in groups:
+            asked[group.number] = asked_milli(group.demand, spec)
+        return Rooms(now, self._room_then(pool, len(now)), asked)
 
     def _room_then(self, pool: int, tenants: int) -> NDArray[np.int64]:
         """What quota leaves when the plans of a pool begin; shape (plans, tenants)."""
