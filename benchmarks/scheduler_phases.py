@@ -40,7 +40,7 @@ class Clock:
     _collected_ms: float = 0.0
 
     def watch(self, phase: str, info: dict[str, int]) -> None:
-        """A callback for `gc.callbacks`: notes what each pass of the garbage collector takes, in what is timed or not."""
+        """A callback for `gc.callbacks`: notes what each pass of the garbage collector takes, timed or not."""
         if phase == "start":
             self._since_s = process_time()
         else:

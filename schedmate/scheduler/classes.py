@@ -41,10 +41,11 @@ _NOBODY: Entry = (0.0, -1, -1)
 class Group:
     """All waiting jobs of one demand on one set of pools.
 
-    ``settled``: by pool, the state of things (see `actions.fill`) in which nothing of it could start.
+    ``settled``: by pool, the state of things (see `actions.fill`) in which nothing of it could start. ``asked``: by
+    pool, the free GPUs below which no node is of use to it, and what it counts in milli-GPU, once they were wanted.
     """
 
-    __slots__ = ("demand", "number", "pool_bits", "pools", "settled")
+    __slots__ = ("asked", "demand", "number", "pool_bits", "pools", "settled")
 
     def __init__(self, number: int, pools: tuple[int, ...], demand: Demand) -> None:
         self.number = number
@@ -52,6 +53,7 @@ class Group:
         self.pool_bits = sum(1 << pool for pool in pools)
         self.demand = demand
         self.settled: dict[int, Settled] = {}
+        self.asked: dict[int, tuple[int, int]] = {}
 
 
 class QueueLane:
@@ -79,8 +81,8 @@ class QueueLane:
 
 
 class ClassQueue:
-    """All lanes and groups, and the jobs that have a reservation, which are in no lane. ``alike``: the lanes by rank and
-    pools. By pool: ``groups_on`` those that accept it, ``bounds`` of their jobs."""
+    """All lanes and groups, and the jobs that have a reservation, which are in no lane. ``alike``: the lanes by rank
+    and pools. By pool: ``groups_on`` those that accept it, ``bounds`` of their jobs."""
 
     __slots__ = ("_by_key", "_groups", "_live", "alike", "bounds", "groups", "groups_on", "lanes", "reserved")
 

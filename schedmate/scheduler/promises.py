@@ -60,8 +60,8 @@ def tell(state: State) -> None:
 
 
 def _rivals(state: State, pool: int, lowest: float, earliest: int) -> list[tuple[float, int]]:
-    """Rank and ``since`` of those who wait for a pool without a guaranteed plan; of a queue that of its latest, of those
-    queues that are of a class above the ``lowest`` rank and have had somebody come as late as ``earliest``."""
+    """Rank and ``since`` of those who wait for a pool without a guaranteed plan; of a queue that of its latest, and
+    only of queues of a class above the ``lowest`` rank to which somebody has come as late as ``earliest``."""
     layer, since = state.layer, state.table.since
     if layer is None:
         return []

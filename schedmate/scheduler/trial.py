@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +54,7 @@ class Found(NamedTuple):
 class Trial:
     """Starts jobs one after the other at ``now``; every one sees what those before it took."""
 
-    __slots__ = ("_grown", "_now", "_rooms", "_tx", "_views", "layer", "state")
+    __slots__ = ("_behind", "_grown", "_now", "_rooms", "_tx", "_views", "layer", "state")
 
     def __init__(self, state: State, tx: Transaction, now: float) -> None:
         layer = state.layer
@@ -64,6 +63,8 @@ class Trial:
         self.layer: QueueLayer = layer
         self.state, self._tx, self._now = state, tx, now
         self._views: dict[tuple[int, int], View] = {}
+        #: By view, the nodes on which something was started since it was last looked at.
+        self._behind: dict[tuple[int, int], dict[int, None]] = {}
         #: By pool, what quota leaves, with the objects from which it was made.
         self._rooms: dict[int, tuple[object, object, NDArray[np.int64]]] = {}
         #: Whether some room has grown from less than so much to as much, with the rooms that were compared.
@@ -261,6 +262,7 @@ class Trial:
                 state.reservations = {**state.reservations, pool: kept}
         if own:  # with its plans gone the numbers of the others have changed
             self._views = {key: view for key, view in self._views.items() if key[0] != pool}
+            self._behind = {key: nodes for key, nodes in self._behind.items() if key[0] != pool}
         else:
             self._follow(pool, shares)
 
@@ -281,16 +283,13 @@ class Trial:
         return found
 
     def _follow(self, pool: int, shares: Shares) -> None:
-        """Have the views of a pool show what was started there, beside the plans as they are now."""
-        nodes, index = dict.fromkeys(share[0] for share in shares), self.state.cluster.pools[pool]
-        kept = {}
-        for key, view in self._views.items():
-            if key[0] == pool:
-                if len(nodes) > MOST_TO_FOLLOW or not isinstance(view, PoolIndex) or not isinstance(index, PoolIndex):
-                    continue
-                view.follow(index, nodes, self._beside(*key))
-            kept[key] = view
-        self._views = kept
+        """Have the views of a pool show what was started there, when they are looked at again."""
+        nodes = dict.fromkeys(share[0] for share in shares)
+        for key in [key for key in self._views if key[0] == pool]:
+            behind = self._behind.setdefault(key, {})
+            behind |= nodes
+            if len(behind) > MOST_TO_FOLLOW or not isinstance(self._views[key], PoolIndex):
+                del self._views[key], self._behind[key]
 
     def _with(
         self, plan: Reservation, slot: int, found: Found, beside: bool, own: Sequence[Reservation]
@@ -307,7 +306,7 @@ class Trial:
             use.charge(lane.tenant, found.pool, change)
         if beside:
             spare = self.state.cluster.pools[found.pool].less(spare, found.shares)
-        return plan if use is plan.use and spare is plan.spare else replace(plan, spare=spare, use=use)
+        return plan if use is plan.use and spare is plan.spare else plan.leaving(spare, use)
 
     def _reason(self, found: Found) -> str:
         if found.leave_s < math.inf:
@@ -355,9 +354,12 @@ class Trial:
     def _view(self, pool: int, late: int, beside: tuple[Spare, ...]) -> View:
         if not late:
             return self.state.cluster.pools[pool]
-        view = self._views.get((pool, late))
+        key, index = (pool, late), self.state.cluster.pools[pool]
+        view, behind = self._views.get(key), self._behind.pop(key, None)
         if view is None:
-            view = self._views[pool, late] = self.state.cluster.pools[pool].restricted(beside)
+            view = self._views[key] = index.restricted(beside)
+        elif behind and isinstance(view, PoolIndex) and isinstance(index, PoolIndex):
+            view.follow(index, behind, beside)
         return view
 
 

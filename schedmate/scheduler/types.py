@@ -141,6 +141,12 @@ class Reservation:
     locked: bool = False
     use: TenantUse | None = None
 
+    def leaving(self, spare: Spare, use: TenantUse | None) -> Reservation:
+        """The same plan with something else left unused."""
+        return Reservation(
+            self.slot, self.pool, self.start_s, self.shares, spare, self.guaranteed, self.end_s, self.locked, use
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
