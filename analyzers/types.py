@@ -166,7 +166,8 @@ class JobRecord:
     """One job of the past, or one row of a trace. Times are seconds on the trace's own clock.
 
     ``duration_s`` is the runtime until the job ended for whatever reason; None while it runs.
-    ``requested_s`` is the user's time limit or estimate.
+    ``requested_s`` is the user's time limit or estimate. ``workdir`` is where its source lies, as the trace names it:
+    a relative one starts at the trace's own folder.
     """
 
     job_id: str
@@ -187,3 +188,4 @@ class JobRecord:
     peak_gpu_memory_mib: float | None = None
     mean_gpu_utilization: float | None = None
     peak_host_memory_mib: float | None = None
+    workdir: str | None = None

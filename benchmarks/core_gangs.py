@@ -5,56 +5,115 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from benchmarks.baselines.gang_cluster import Job as Row
 from benchmarks.baselines.gang_cluster import Outcome, bucket
-from schedmate.scheduler import POLICIES, ClusterSpec, Hints, Job, PoolSpec, Scheduler
+from schedmate.scheduler import ClusterSpec, Hints, Job, Policy, PoolSpec, Scheduler
 from schedmate.scheduler.cluster_types import NodeShape
 from schedmate.scheduler.topology import Topology
 
 HIGH = math.exp(1.2816 * 0.8)
 """90 % quantile over median of a predictor whose error is log-normal with the spread of the mix."""
 
+CHECKPOINT_S = 600.0
+"""A movable job saves its state so often: what it has done since is lost when it is moved, 300 s on average."""
 
-def run(rows: Sequence[Row], cluster: dict[str, int], policy: str, warm_up_s: float, until_s: float) -> Outcome:
+RESTART_S = 120.0
+"""A moved job takes so long to start up again and load its checkpoint."""
+
+
+def run(rows: Sequence[Row], cluster: dict[str, int], policy: Policy, warm_up_s: float, until_s: float) -> Outcome:
     """One run on a cluster of ``nodes`` nodes of ``gpus_per_node`` GPUs under LeafGroups of ``nodes_per_leaf``."""
     topology = Topology.regular(cluster["nodes"], {"leaf": cluster["nodes_per_leaf"]})
     shapes = ((cluster["nodes"], NodeShape(cluster["gpus_per_node"])),)
     spec = ClusterSpec((PoolSpec.detailed("gpu", shapes, topology),))
-    scheduler = Scheduler(spec, POLICIES[policy])
-    state, present, ends = scheduler.state.cluster, dict[int, Row](), list[tuple[float, int]]()
-    at, now, partly_s, used_s = 0, 0.0, 0.0, 0.0
-    while now < until_s:
-        next_submit = rows[at].submit_s if at < len(rows) else math.inf
-        then = min(ends[0][0] if ends else math.inf, next_submit, scheduler.wake_s, until_s)
-        counted_s = max(0.0, then - max(now, warm_up_s))
-        partly_s += counted_s * state.fragmented_nodes()
-        used_s += counted_s * state.allocated_gpus
-        now = then
-        while ends and ends[0][0] <= now:
-            scheduler.end(heapq.heappop(ends)[1], now)
-        while at < len(rows) and rows[at].submit_s <= now:
-            present[scheduler.submit(_job(rows[at], at))] = rows[at]
-            at += 1
-        for slot in scheduler.cycle(now):
-            row = present[slot]
-            row.start_s = now
-            heapq.heappush(ends, (now + row.duration_s, slot))
-    window_s = until_s - warm_up_s
-    waits: dict[str, list[float]] = {}
-    for row in rows:
-        if row.start_s >= 0 and row.submit_s >= warm_up_s:
-            waits.setdefault(bucket(row.gpus), []).append(row.start_s - row.submit_s)
-    return Outcome(
-        gfr=100 * partly_s / window_s / spec.nodes,
-        sor=100 * used_s / window_s / spec.gpus,
-        waits_s=waits,
-        unstarted=sum(row.start_s < 0 for row in rows[:at]),
-        moves=0,
-        moved_gpu_s=0.0,
-    )
+    return _Run(rows, Scheduler(spec, policy), warm_up_s, until_s).outcome()
+
+
+@dataclass
+class _Run:
+    """The event loop. ``ends`` are (time, slot, run): of a job that was moved only the last run counts."""
+
+    rows: Sequence[Row]
+    scheduler: Scheduler
+    warm_up_s: float
+    until_s: float
+    present: dict[int, Row] = field(default_factory=dict)
+    ends: list[tuple[float, int, int]] = field(default_factory=list)
+    runs: dict[int, int] = field(default_factory=dict)
+    began: dict[int, tuple[float, float, float]] = field(default_factory=dict)
+    moves: int = 0
+    evictions: int = 0
+    lost_gpu_s: float = 0.0
+    partly_s: float = 0.0
+    used_s: float = 0.0
+    series: list[tuple[float, int]] = field(default_factory=list)
+
+    def outcome(self) -> Outcome:
+        """Play all and measure."""
+        at, now, rows, scheduler = 0, 0.0, self.rows, self.scheduler
+        state, spec = scheduler.state.cluster, scheduler.state.cluster.spec
+        while now < self.until_s:
+            next_submit = rows[at].submit_s if at < len(rows) else math.inf
+            then = min(self.ends[0][0] if self.ends else math.inf, next_submit, scheduler.wake_s, self.until_s)
+            counted_s = max(0.0, then - max(now, self.warm_up_s))
+            self.partly_s += counted_s * state.fragmented_nodes()
+            self.used_s += counted_s * state.allocated_gpus
+            now = then
+            while self.ends and self.ends[0][0] <= now:
+                _, slot, run = heapq.heappop(self.ends)
+                if self.runs.get(slot) == run:
+                    self.runs[slot] += 1
+                    scheduler.end(slot, now)
+            while at < len(rows) and rows[at].submit_s <= now:
+                self.present[scheduler.submit(_job(rows[at], at))] = rows[at]
+                at += 1
+            started = scheduler.cycle(now)
+            self._take_note(started, now)
+            self.series.append((now, state.fragmented_nodes()))
+        window_s = self.until_s - self.warm_up_s
+        waits: dict[str, list[float]] = {}
+        for row in rows:
+            if row.start_s >= 0 and row.submit_s >= self.warm_up_s:
+                waits.setdefault(bucket(row.gpus), []).append(row.start_s - row.submit_s)
+        return Outcome(
+            gfr=100 * self.partly_s / window_s / spec.nodes,
+            sor=100 * self.used_s / window_s / spec.gpus,
+            waits_s=waits,
+            unstarted=sum(row.start_s < 0 for row in rows[:at]),
+            moves=self.moves,
+            moved_gpu_s=self.lost_gpu_s,
+            goodput=100 * (self.used_s - self.lost_gpu_s) / window_s / spec.gpus,
+            series=self.series,
+        )
+
+    def _take_note(self, started: Sequence[int], now: float) -> None:
+        """Of evictions, then of starts; a job that is started again first starts up, which is lost as well."""
+        table, counts = self.scheduler.state.table, now >= self.warm_up_s
+        for slot in self.scheduler.evicted:
+            began_s, done_s, starting_s = self.began[slot]
+            lost_s = now - began_s - (table.done_s[slot] - done_s) - starting_s
+            self.lost_gpu_s += counts * lost_s * table.gpus[slot]
+            self.evictions += 1
+            self.runs[slot] += 1
+        self.moves += counts * len(self.scheduler.migrated)
+        for slot in started:
+            row, again = self.present[slot], table.evictions[slot] > 0
+            if not again:
+                row.start_s = now
+            starting_s = RESTART_S if again else 0.0
+            self.lost_gpu_s += counts * starting_s * table.gpus[slot]
+            self.began[slot] = now, table.done_s[slot], starting_s
+            self.runs[slot] = self.runs.get(slot, 0) + 1
+            end_s = now + row.duration_s - table.done_s[slot] + starting_s
+            heapq.heappush(self.ends, (end_s, slot, self.runs[slot]))
 
 
 def _job(row: Row, number: int) -> Job:
     hints = Hints(row.predicted_s, max(row.predicted_s, min(row.limit_s, row.predicted_s * HIGH)), "predictor")
-    return Job(str(number), row.gpus, row.submit_s, estimate_s=row.predicted_s, limit_s=row.limit_s, hints=hints)
+    return Job(
+        str(number), row.gpus, row.submit_s, estimate_s=row.predicted_s, limit_s=row.limit_s, hints=hints,
+        preemptible=row.movable, checkpoint_s=CHECKPOINT_S if row.movable else None,
+        restart_s=RESTART_S if row.movable else 0.0,
+    )  # fmt: skip

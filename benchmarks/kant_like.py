@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,10 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from benchmarks import core_gangs
+from benchmarks import bounds, core_gangs, gfr_picture
 from benchmarks.baselines import gang_cluster, lifetime, node_choice
+from schedmate.scheduler import POLICIES, Policy
+from schedmate.scheduler.disruption import Disruption
 
 MIX_FILE = Path(__file__).resolve().parent / "data" / "kant_like_mix.yaml"
 DAY_S = 86400.0
@@ -123,26 +124,32 @@ def _tenants(rng: np.random.Generator, count: int, tenants: dict[str, Any]) -> l
     return [f"tenant-{i:02d}" for i in rng.choice(tenants["count"], count, p=weight / weight.sum())]
 
 
-Runner = Callable[[gang_cluster.Cluster, int], gang_cluster.Simulation]
-"""(empty cluster, seed) -> a simulation of one policy."""
+@dataclass(frozen=True)
+class Row:
+    """A row of the table. Either a `reference` simulation, made from an empty cluster and a seed, or a policy of the
+    scheduler core. `movable`: the share of the small jobs that save checkpoints and may be moved, if moves there are.
+    """
+
+    movable: float
+    reference: Callable[[gang_cluster.Cluster, int], gang_cluster.Simulation] | None = None
+    policy: Policy | None = None
 
 
-OURS = {"ours (core)": "core", "ours (kant)": "kant"}
-"""Policies of the scheduler core by the name in the table."""
+def policies() -> dict[str, Row]:
+    """Every row by name."""
 
+    def still(queue: str, place: Callable[[int], gang_cluster.Place]) -> Row:
+        return Row(0.0, lambda cluster, seed: gang_cluster.Simulation(cluster, place(seed), queue))
 
-def policies() -> dict[str, tuple[Runner, float]]:
-    """Every policy by name, with the share of small jobs that it may move."""
-
-    def still(queue: str, place: Callable[[int], gang_cluster.Place]) -> tuple[Runner, float]:
-        return (lambda cluster, seed: gang_cluster.Simulation(cluster, place(seed), queue)), 0.0
-
-    def moving(share: float) -> tuple[Runner, float]:
+    def moving(share: float) -> Row:
         def make(cluster: gang_cluster.Cluster, seed: int) -> gang_cluster.Simulation:
             consolidate = lifetime.consolidate(MOST_PARTLY_USED)
             return gang_cluster.Simulation(cluster, lifetime.least_extension, "backfill", consolidate=consolidate)
 
-        return make, share
+        return Row(share, make)
+
+    def ours(share: float, **changes: Any) -> Row:
+        return Row(share, policy=replace(POLICIES["core"], **{"defragment": None, **changes}))
 
     return {
         "strict FIFO, best-fit": still("strict", node_choice.best_fit),
@@ -153,6 +160,12 @@ def policies() -> dict[str, tuple[Runner, float]]:
         "backfill, least extension": still("backfill", lambda _: lifetime.least_extension),
         "+ consolidation, half movable": moving(0.5),
         "+ consolidation, all movable": moving(1.0),
+        "core": ours(0.5),
+        "core, moves, half movable": ours(0.5, defragment=Disruption()),
+        "core, placement best-fit": ours(0.5, placement="best-fit"),
+        "core, placement least-allocated": ours(0.5, placement="least-allocated"),
+        "core, all movable but unmoved": ours(1.0),
+        "core, moves, all movable": ours(1.0, defragment=Disruption()),
     }
 
 
@@ -173,17 +186,15 @@ def stream_of(rows: list[JobRow], seed: int, mix: dict[str, Any], movable_share:
     ]
 
 
-def run_core(policy: str, seed: int, mix: dict[str, Any], days: float) -> gang_cluster.Outcome:
-    """One seed of a policy of the scheduler core."""
-    stream = stream_of(jobs(seed, mix, days), seed, mix, 0.0)
-    return core_gangs.run(stream, mix["cluster"], policy, mix["run"]["warm_up_days"] * DAY_S, days * DAY_S)
-
-
-def run_one(runner: Runner, movable_share: float, seed: int, mix: dict[str, Any], days: float) -> gang_cluster.Outcome:
-    """One seed of one policy."""
-    stream = stream_of(jobs(seed, mix, days), seed, mix, movable_share)
-    simulation = runner(gang_cluster.Cluster(**mix["cluster"]), seed)
-    return simulation.run(stream, mix["run"]["warm_up_days"] * DAY_S, days * DAY_S)
+def run_one(name: str, seed: int, mix: dict[str, Any], days: float) -> gang_cluster.Outcome:
+    """One seed of one row."""
+    row, warm_up_s = policies()[name], mix["run"]["warm_up_days"] * DAY_S
+    stream = stream_of(jobs(seed, mix, days), seed, mix, row.movable)
+    if row.policy is not None:
+        return core_gangs.run(stream, mix["cluster"], row.policy, warm_up_s, days * DAY_S)
+    if row.reference is None:
+        raise ValueError(f"{name} is neither a reference nor a policy")
+    return row.reference(gang_cluster.Cluster(**mix["cluster"]), seed).run(stream, warm_up_s, days * DAY_S)
 
 
 def main() -> None:
@@ -193,40 +204,55 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=mix["run"]["seeds"])
     parser.add_argument("--days", type=float, default=mix["run"]["days"])
     parser.add_argument("--load", type=float, help="another offered load than the mix's, to see what saturates first")
-    parser.add_argument("--policy", action="append", help="only this one; may be repeated")
+    parser.add_argument("--mix", type=Path, default=MIX_FILE, help="another mix than the committed one")
+    parser.add_argument("--policy", action="append", choices=list(policies()), help="only this one; may be repeated")
+    parser.add_argument("--bound", action="store_true", help="only the most that any policy could do")
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write every outcome here as well")
+    parser.add_argument("--plot", type=Path, help="draw GFR over time of the first seed of each row as SVG")
     args = parser.parse_args()
+    mix = load_mix(args.mix)
     mix["offered_load"] = args.load or mix["offered_load"]
     print(f"synthetic mix {mix['name']}, load {mix['offered_load']}, {args.days:g} days, seeds {args.seeds}")
-    waits = f"mean wait min: {' / '.join(SIZES)}"
-    print(f"{'policy':<32}{'GFR %':>7}{'sd':>6}{'SOR %':>7}{'sd':>6}  {waits:<38} moves   s/seed")
+    names = [] if args.bound else args.policy or list(policies())
+    for seed in args.seeds:
+        print(bounds.words(seed, jobs(seed, mix, args.days), mix, args.days))
+    if names:
+        print(f"{'policy':<33}{'GFR %':>7}{'sd':>6}{'SOR %':>7}{'sd':>6}{'good %':>8}  {_WAITS:<39}moves/d lost %")
     kept: dict[str, list[dict[str, Any]]] = {}
-    runs: dict[str, Callable[[int], gang_cluster.Outcome]] = {
-        name: partial(run_one, runner, share, mix=mix, days=args.days) for name, (runner, share) in policies().items()
-    }
-    runs |= {name: partial(run_core, policy, mix=mix, days=args.days) for name, policy in OURS.items()}
-    for name, run in runs.items():
-        if args.policy and name not in args.policy:
-            continue
-        started = time.perf_counter()
-        rows = [run(seed) for seed in args.seeds]
-        print(_line(name, rows, (time.perf_counter() - started) / len(rows)), flush=True)
-        kept[name] = [{"gfr": r.gfr, "sor": r.sor, "moves": r.moves, "unstarted": r.unstarted} for r in rows]
-    if args.json:
-        args.json.write_text(json.dumps(kept, indent=1))
+    series: dict[str, list[tuple[float, int]]] = {}
+    with ProcessPoolExecutor(args.processes) as pool:
+        futures = {n: [pool.submit(run_one, n, seed, mix, args.days) for seed in args.seeds] for n in names}
+        for name, each in futures.items():
+            rows = [future.result() for future in each]
+            print(_line(name, rows, args.days - mix["run"]["warm_up_days"]), flush=True)
+            kept[name], series[name] = [_kept(row) for row in rows], rows[0].series
+            if args.json:
+                args.json.write_text(json.dumps(kept, indent=1))
+    if args.plot:
+        args.plot.write_text(gfr_picture.svg(series, mix["cluster"]["nodes"], args.days))
 
 
-def _line(name: str, rows: list[gang_cluster.Outcome], seconds: float) -> str:
+_WAITS = f"mean wait min {' / '.join(SIZES)}"
+
+
+def _kept(row: gang_cluster.Outcome) -> dict[str, Any]:
+    waits_min = {size: float(np.mean(waits)) / 60 for size, waits in row.waits_s.items()}
+    numbers = {name: getattr(row, name) for name in ("gfr", "sor", "goodput", "moves", "moved_gpu_s", "unstarted")}
+    return {**numbers, "mean_wait_min": waits_min}
+
+
+def _line(name: str, rows: list[gang_cluster.Outcome], days: float) -> str:
     gfr, sor = np.array([r.gfr for r in rows]), np.array([r.sor for r in rows])
     ddof = min(1, len(rows) - 1)
     waits = []
     for size in SIZES:
         pooled = [wait for row in rows for wait in row.waits_s.get(size, [])]
         waits.append(f"{np.mean(pooled) / 60:.1f}" if pooled else "-")
-    moves = int(np.mean([r.moves for r in rows]))
+    good = float(np.mean([r.goodput for r in rows]))
     return (
-        f"{name:<32}{gfr.mean():>7.2f}{gfr.std(ddof=ddof):>6.2f}{sor.mean():>7.2f}{sor.std(ddof=ddof):>6.2f}"
-        f"  {' / '.join(waits):<38}{moves:>6}{seconds:>9.1f}"
+        f"{name:<33}{gfr.mean():>7.2f}{gfr.std(ddof=ddof):>6.2f}{sor.mean():>7.2f}{sor.std(ddof=ddof):>6.2f}"
+        f"{good:>8.2f}  {' / '.join(waits):<39}{np.mean([r.moves for r in rows]) / days:>7.0f}{sor.mean() - good:>7.3f}"
     )
 
 

@@ -322,3 +322,31 @@ def _refused(driver: Driver, jobs: list[Job]) -> Row:
     row = {f"first_{name}": value for name, value in first.quantiles().items()}
     row |= {f"again_{name}": value for name, value in again.quantiles().items()}
     return row | {"allocated": driver.allocated}
+
+
+def reclaim(load: Load, policy: str, seed: int, gpus: int, samples: int) -> Row:
+    """(e) One department has lent all its GPUs, then a job of ``gpus`` GPUs of it comes: the cycle that finds its
+    victims, evicts them and starts it. Victims go back before the next sample."""
+    driver, clock, pool = Driver(load, policy, seed), Clock(), load.spec.pools[0].name
+    owner = load.tenants()[0].name
+    others = (each for each in driver.arrivals if not str(each.job.tenant).startswith(owner))
+    driver.arrivals = others
+    refused = 0
+    while driver.allocated < FULL and refused < 2000:
+        slot = driver.submit_next()
+        if not driver.cycle():
+            driver.withdraw(slot)
+            refused += 1
+    allocated, victims = driver.allocated, list[int]()
+    for i in range(samples):
+        driver.now_s += 3600.0
+        job = replace(_wide(gpus - 8 * i, pool, f"owner-{i}"), tenant=owner, priority=0)
+        slot = driver.submit(Arrival(job, 1e9))
+        started = clock.time(driver.cycle)
+        if slot not in started:
+            raise RuntimeError(f"{job.gpus} GPUs were not taken back: {driver.scheduler.decision(slot).reason}")
+        victims.append(len(driver.scheduler.evicted))
+        driver.ends = [pair for pair in driver.ends if pair[1] != slot]
+        driver.scheduler.end(slot, driver.now_s)
+        driver.cycle()
+    return clock.quantiles() | {"gpus": gpus, "allocated": allocated, "victims": float(np.mean(victims))}

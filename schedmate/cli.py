@@ -23,6 +23,7 @@ from schedmate.commands import (
     serve,
     simulate,
     version,
+    workload,
 )
 from schedmate.config import use_sources
 from schedmate.console import visible
@@ -64,7 +65,9 @@ def _root(
     use_sources(config_file, settings or [])
 
 
-for _module in (demo, simulate, analyze, predict, diagnose, progress, batch, serve, history, config, version):
+for _module in (
+    demo, simulate, workload, analyze, predict, diagnose, progress, batch, serve, history, config, version
+):  # fmt: skip
     _module.register(app)
 
 

@@ -12,7 +12,7 @@ from analyzers.types import JobRecord, Outcome
 from prompts.redaction import redact, redact_tree
 
 _FIELDS = {f.name for f in dataclasses.fields(JobRecord)}
-_TEXTS = ("user", "tenant", "name", "command", "gpu_type", "fingerprint")
+_TEXTS = ("user", "tenant", "name", "command", "gpu_type", "fingerprint", "workdir")
 _NUMBERS = ("start_s", "requested_s", "peak_gpu_memory_mib", "mean_gpu_utilization", "peak_host_memory_mib")
 #: Larger numbers are garbage and would overflow further on; the comparison also refuses NaN and infinities.
 _MAX_NUMBER = 1e15

@@ -132,7 +132,11 @@ NO_RESERVATION = Reservation(frozenset(), float("inf"))
 
 @dataclass
 class Outcome:
-    """What one run gives. GFR and SOR in per cent; waits (seconds) of jobs submitted in the window, by size bucket."""
+    """What one run gives. GFR and SOR in per cent; waits (seconds) of jobs submitted in the window, by size bucket.
+
+    `goodput`: SOR without the GPU time lost to moves (work since the last checkpoint, and starting up again). `series`:
+    nodes partly used from each time on.
+    """
 
     gfr: float
     sor: float
@@ -140,6 +144,8 @@ class Outcome:
     unstarted: int
     moves: int
     moved_gpu_s: float
+    goodput: float = float("nan")
+    series: list[tuple[float, int]] = field(default_factory=list)
 
 
 def bucket(gpus: int) -> str:
@@ -170,6 +176,7 @@ class Simulation:
         """Feed the jobs, ends before arrivals at the same time, and measure the window."""
         cluster, arrivals, clock = self.cluster, deque(jobs), 0.0
         partly_s = used_s = 0.0
+        series: list[tuple[float, int]] = []
         next_check = float("inf")
         while clock < until_s:
             next_end = self.ends[0][0] if self.ends else float("inf")
@@ -188,7 +195,8 @@ class Simulation:
                 self.waiting.setdefault(job.gpus, deque()).append(job)
             self.schedule(now)
             for job, node in self.consolidate(cluster, now):
-                self._move(job, node, now)
+                self._move(job, node, now, now >= warm_up_s)
+            series.append((now, cluster.partly_used()))
             held = self.recheck_s is not None and any(self.waiting.values())
             next_check = now + self.recheck_s if held and self.recheck_s is not None else float("inf")
         window_s = until_s - warm_up_s
@@ -203,6 +211,8 @@ class Simulation:
             unstarted=sum(len(queue) for queue in self.waiting.values()),
             moves=self.moves,
             moved_gpu_s=self.moved_gpu_s,
+            goodput=100 * (used_s - self.moved_gpu_s) / window_s / (cluster.nodes * cluster.gpus_per_node),
+            series=series,
         )
 
     def schedule(self, now_s: float) -> None:
@@ -254,7 +264,7 @@ class Simulation:
         heapq.heappush(self.ends, (now_s + job.duration_s, self.started, job))
         return True
 
-    def _move(self, job: Job, node: int, now_s: float) -> None:
+    def _move(self, job: Job, node: int, now_s: float, counts: bool) -> None:
         job.duration_s += self.move_cost_s
         job.limit_s += self.move_cost_s
         job.predicted_s += self.move_cost_s
@@ -262,8 +272,8 @@ class Simulation:
         self.cluster.move(job, node)
         self.started += 1
         heapq.heappush(self.ends, (job.start_s + job.duration_s, self.started, job))
-        self.moves += 1
-        self.moved_gpu_s += self.move_cost_s * job.gpus
+        self.moves += counts
+        self.moved_gpu_s += counts * self.move_cost_s * job.gpus
 
     def _whole_nodes(self, job: Job, reservation: Reservation, harmless: bool) -> list[int] | None:
         count = -(-job.gpus // self.cluster.gpus_per_node)

@@ -42,6 +42,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "peak_gpu_memory_mib": ("peakgpumemorymib", "maxgpumemorymib", "gpumemorymib"),
     "mean_gpu_utilization": ("meangpuutilization", "gpuutilization", "gpuutil", "avggpuutil"),
     "peak_host_memory_mib": ("peakhostmemorymib", "maxrssmib", "hostmemorymib"),
+    "workdir": ("workdir", "workingdirectory", "workdirectory", "cwd"),
 }  # fmt: skip
 _TIMES = ("submit", "duration", "start", "end", "requested")
 UNITS_S: Mapping[str, float] = {"s": 1.0, "ms": 1e-3, "min": 60.0, "h": 3600.0}

@@ -83,6 +83,7 @@ class _Maker:
             peak_gpu_memory_mib=optional_number(self._cell(cells, "peak_gpu_memory_mib")),
             mean_gpu_utilization=self._share(cells, "mean_gpu_utilization"),
             peak_host_memory_mib=optional_number(self._cell(cells, "peak_host_memory_mib")),
+            workdir=text(self._cell(cells, "workdir")),
         )
 
     def _cell(self, cells: list[str], canonical: str) -> str:

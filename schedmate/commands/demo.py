@@ -25,14 +25,14 @@ def demo(
 
     Example: schedmate demo --seed 7 --out demo-out
     """
-    from schedmate.demo.folder import OutFolder
     from schedmate.demo.outcome import outcome
     from schedmate.demo.page import report
-    from schedmate.demo.params import WorkloadSpec
     from schedmate.demo.terminal import comparison, heading, readings
     from schedmate.demo.walk import walk
+    from schedmate.workload import WorkloadSpec
+    from schedmate.workload.folder import OutFolder
 
-    written = OutFolder(folder)
+    written = OutFolder(folder, "demo")
     try:
         made = walk(WorkloadSpec(seed=seed, jobs=jobs), written, progress)
         result = outcome(made, folder, f"schedmate demo --seed {seed} --jobs {jobs}")

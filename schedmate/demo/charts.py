@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predictors.types import Prediction
-from schedmate.demo.jobs import Ask, Truth
 from schedmate.demo.outcome import share_until
 from schedmate.demo.plays import PLAYS
 from schedmate.demo.walk import Walk
@@ -18,6 +17,7 @@ from schedmate.report import Figure, Plot, figure, linear, logarithmic
 from schedmate.report.plot import spread
 from schedmate.report.scale import NBSP, Scale, duration, percent, tick_duration
 from schedmate.simulator.metrics import SIZE_BUCKETS
+from schedmate.workload import Ask, Truth
 
 DAY_S = 86_400.0
 #: Waits below this are drawn as this: half of the jobs start at once, and a logarithmic axis has no zero.

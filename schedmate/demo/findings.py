@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analyzers.types import Echo, JsonValue
-from schedmate.demo.jobs import Ask
 from schedmate.demo.scores import Diagnosed
 from schedmate.demo.walk import Walk
 from schedmate.report import Excerpt, read_excerpt
 from schedmate.report.excerpt import printable
+from schedmate.workload import Ask
 
 SHOWN_FINDINGS = 2
 SHOWN_FILES = 2

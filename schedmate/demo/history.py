@@ -1,52 +1,14 @@
-"""Jobs of the workload as the rest of SchedMate sees them: submissions, replay records, ended jobs."""
+"""Estimates for a replay from the whole walk: what is predicted at submission, and what ended jobs teach."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from analyzers.types import JobRecord, SourceFacts, Submission
 from predictors.types import Prediction
-from schedmate.demo.jobs import Ask, Truth, Workload, tree_name
 from schedmate.pipeline import Pipeline, hints_of
 from schedmate.scheduler import Job
-
-
-def submission_of(ask: Ask, folders: Mapping[str, Path], gpu_type: str) -> Submission:
-    """What a scheduler is told about a job."""
-    return Submission(
-        command=ask.command,
-        workdir=folders[tree_name(ask.project)],
-        user=ask.project.user,
-        tenant=ask.project.tenant,
-        name=ask.name,
-        gpus=ask.gpus,
-        gpu_type=gpu_type,
-        nodes=ask.nodes,
-        limit_s=ask.limit_s,
-        submit_s=ask.submit_s,
-    )
-
-
-def replay_records(workload: Workload) -> list[JobRecord]:
-    """The jobs for the simulator, which needs their true durations to know when they end.
-
-    The pool's name is not given: the cluster has one pool.
-    """
-    return [
-        JobRecord(
-            job_id=ask.job_id,
-            submit_s=ask.submit_s,
-            duration_s=workload.truth[ask.job_id].duration_s,
-            gpus=ask.gpus,
-            user=ask.project.user,
-            tenant=ask.project.tenant,
-            name=ask.name,
-            nodes=ask.nodes,
-            requested_s=ask.limit_s,
-        )
-        for ask in workload.asks
-    ]
+from schedmate.workload import Truth
 
 
 class WalkedHints:

@@ -1,118 +1,114 @@
-"""What a workload is made of: projects, jobs as they are handed in, and the truth that only the generator knows."""
+"""The demo's workload: generated jobs in memory, and their files."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
 
-from analyzers.types import Category, Outcome
-from schedmate.demo.catalog import Model, Style
+from schedmate.workload import Ask, FailureTruth, Generated, SemanticGenerator, Truth, WorkloadSpec
+from schedmate.workload.folder import OutFolder
+from schedmate.workload.logs import pieces, running_trail
+from schedmate.workload.sessions import Draft
+from schedmate.workload.types import moment
+from schedmate.workload.writer import write_logs, write_workload
 
-Kind = Literal["single", "debug", "sweep", "evaluation"]
-
-
-@dataclass(frozen=True, slots=True)
-class Hyper:
-    """Hyperparameters. ``batch`` is per GPU; exactly one of ``epochs`` and ``max_steps`` ends the run."""
-
-    epochs: int | None
-    max_steps: int | None
-    batch: int
-    accum: int
-    lr: str
-    seed: int
-    early_stopping: bool
-    checkpoint_every: int
-    warmup: int
+FOLDER = "workload"
+RUNS = f"{FOLDER}/runs"
+RUNNING = f"{FOLDER}/running"
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
-    """A user's program: one source tree that many jobs are launched from.
+@dataclass(frozen=True)
+class Workload:
+    """Jobs in order of submission. ``truth`` is for the replay, which must know when jobs end, and for scoring."""
 
-    ``words`` are this user's names for options; ``efficiency`` is the true multiplier on the model's median fraction
-    of peak, and ``input_s_per_sample`` the true cost of feeding one sample to one GPU.
-    """
+    generator: SemanticGenerator
+    jobs: tuple[Generated[Draft], ...]
 
-    name: str
-    user: str
-    tenant: str
-    style: Style
-    model: Model
-    dataset: str
-    samples: int
-    gpus: int
-    nodes: int
-    hyper: Hyper
-    version: int
-    workers: int
-    words: dict[str, str]
-    efficiency: float
-    input_s_per_sample: float
+    @cached_property
+    def asks(self) -> tuple[Ask, ...]:
+        """The jobs as they are handed in."""
+        return tuple(job.ask for job in self.jobs)
 
-    @property
-    def gpus_per_node(self) -> int:
-        """GPUs on each of its nodes."""
-        return self.gpus // self.nodes
+    @cached_property
+    def truth(self) -> dict[str, Truth]:
+        """The truth by job."""
+        return {job.ask.job_id: job.truth for job in self.jobs}
+
+    @cached_property
+    def trees(self) -> set[str]:
+        """The names of all source trees."""
+        return {ask.tree for ask in self.asks}
+
+    @cached_property
+    def span_s(self) -> float:
+        """Length of the arrival window in seconds."""
+        return self.generator.span_s()
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """A job as handed in: everything a scheduler could know before it runs."""
+class RunningLog:
+    """The log of a job at the moment of the snapshot, with what is true of it."""
 
     job_id: str
-    submit_s: float
-    project: Project
-    kind: Kind
-    name: str
-    command: str
-    gpus: int
-    nodes: int
-    limit_s: float
-    overrides: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """What really happens. The walk hands these to the simulator and to nobody else until the job has ended."""
-
-    duration_s: float
-    outcome: Outcome
-    hyper: Hyper
+    path: Path
+    now: datetime
+    step: int
     steps_planned: int
-    steps_per_epoch: int | None
-    steps_done: int
-    step_s: float
-    startup_s: float
-    failure: str | None
-    peak_gpu_memory_mib: float
-    mean_gpu_utilization: float
-    peak_host_memory_mib: float
+    left_s: float
+    completes: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FailureTruth:
-    """The cause that was put into a failed job's logs. ``lines`` are texts that count as evidence."""
-
-    failure: str
-    category: Category
-    subcategory: str
-    actions: tuple[str, ...]
-    ranks: tuple[int, ...]
-    nodes: tuple[str, ...]
-    lines: tuple[str, ...]
+def make_workload(spec: WorkloadSpec) -> Workload:
+    """Draw the whole workload. The same spec gives the same workload."""
+    generator = SemanticGenerator(spec)
+    return Workload(generator, tuple(generator.jobs()))
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """Jobs in order of submission, the truth by job, and the length of the arrival window in seconds."""
-
-    asks: tuple[Ask, ...]
-    truth: dict[str, Truth]
-    span_s: float
-    trees: dict[str, Project] = field(default_factory=dict)
+def write_sources(out: OutFolder, workload: Workload) -> None:
+    """Write trees, submissions and truth below the demo's folder."""
+    write_workload(workload.generator, out.below(FOLDER))
 
 
-def tree_name(project: Project) -> str:
-    """The folder of a project's tree, relative to the workload's ``work`` folder."""
-    return f"{project.user}/{project.name}-v{project.version}"
+def write_runs(
+    out: OutFolder, workload: Workload, starts_s: Mapping[str, float], nodes: Mapping[str, tuple[int, ...]]
+) -> dict[str, tuple[Path, FailureTruth]]:
+    """Write the logs of all ended jobs; returns folder and true cause of those that ended badly.
+
+    ``nodes`` are the indices of the nodes that a job ran on.
+    """
+    failed = {}
+    for job in workload.jobs:
+        job_id = job.ask.job_id
+        names = tuple(f"gpu-{index + 1:02d}" for index in nodes[job_id])
+        logs, cause = workload.generator.logs(job, starts_s[job_id], names)
+        write_logs(out, f"{RUNS}/{job_id}", iter(logs))
+        if cause is not None:
+            failed[job_id] = (out.root / RUNS / job_id, cause)
+    return failed
+
+
+def write_running(out: OutFolder, workload: Workload, starts_s: Mapping[str, float], now_s: float) -> list[RunningLog]:
+    """Write the logs, as far as they had got, of the jobs that train at ``now_s``."""
+    found = []
+    for job in workload.jobs:
+        ask, truth, start_s = job.ask, job.truth, starts_s[job.ask.job_id]
+        training = truth.kind != "evaluation" and truth.steps_done > 0
+        if not training or not truth.startup_s * 1.5 < now_s - start_s < truth.duration_s:
+            continue
+        trail = running_trail(job, start_s, now_s, workload.generator.spec.seed)
+        path = out.write(f"{RUNNING}/{ask.job_id}.log", "".join(pieces(trail)))
+        found.append(
+            RunningLog(
+                job_id=ask.job_id,
+                path=path,
+                now=moment(now_s),
+                step=trail.steps_done,
+                steps_planned=trail.steps_planned,
+                left_s=(trail.steps_planned - trail.steps_done) * trail.pace_s,
+                completes=truth.outcome == "completed" and not truth.stopped_early,
+            )
+        )
+    return found

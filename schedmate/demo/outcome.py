@@ -25,8 +25,9 @@ def outcome(walk: Walk, root: Path, command: str) -> dict[str, Any]:
         "cluster": {"nodes": cluster.nodes, "gpus_per_node": cluster.gpus_per_node, "gpu_type": cluster.gpu_type},
         "workload": {
             "jobs": len(asks),
-            "users": len({ask.project.user for ask in asks}),
+            "users": len({ask.user for ask in asks}),
             "source_trees": len(walk.workload.trees),
+            "styles": len({true.style for true in truth.values()}),
             "span_s": walk.workload.span_s,
             "load": work_s / (cluster.gpus * walk.workload.span_s),
             "outcomes": _count(true.outcome for true in truth.values()),

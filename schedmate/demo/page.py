@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from schedmate.demo import charts
-from schedmate.demo.catalog import TEMPLATES
 from schedmate.demo.findings import findings, read_example
 from schedmate.demo.plays import PLAYS
 from schedmate.demo.walk import Walk
 from schedmate.report import render_page
 from schedmate.report.scale import duration, percent
 
+TEMPLATES = Path(__file__).parent / "templates"
 SHOWN_RUNNING = 8
 
 

@@ -11,9 +11,15 @@ import numpy as np
 
 from analyzers.types import Diagnosis, JsonValue, Progress, SourceFacts
 from predictors.types import Prediction
-from schedmate.demo.jobs import Ask, FailureTruth, Truth
-from schedmate.demo.write import RunningLog
+from schedmate.demo.jobs import RunningLog
+from schedmate.workload import Ask, FailureTruth, Truth
 
+#: Facts whose values are numbers: names of models and data sets are spelled too freely to be compared by text.
+SCORED_FACTS = frozenset(
+    {
+        "num_gpus", "num_nodes", "batch_size_per_gpu", "learning_rate", "epochs", "max_steps", "seq_len", "grad_accum",
+    }
+)  # fmt: skip
 #: A number counts as read when it is within this of the truth.
 TOLERANCE = 0.01
 ETA_TOLERANCE = 0.2
@@ -125,30 +131,12 @@ def fact_scores(asks: Sequence[Ask], truth: Mapping[str, Truth], facts: Mapping[
     counts: dict[str, dict[str, int]] = {}
     for ask in asks:
         read = facts[ask.job_id]
-        for name, expected in _expected_facts(ask, truth[ask.job_id]).items():
+        for name in sorted(SCORED_FACTS & truth[ask.job_id].facts.keys()):
+            expected = truth[ask.job_id].facts[name]
             row = counts.setdefault(name, {"right": 0, "wrong": 0, "open": 0})
             value = read.value(name)
             row["open" if value is None else "right" if _equal(value, expected) else "wrong"] += 1
     return counts
-
-
-def _expected_facts(ask: Ask, truth: Truth) -> dict[str, JsonValue]:
-    hyper = truth.hyper
-    expected: dict[str, JsonValue] = {"num_nodes": ask.nodes}
-    if ask.project.style.log != "absl":  # JAX takes every GPU it sees: the launch does not say how many
-        expected["num_gpus"] = ask.gpus
-    if ask.kind == "evaluation":
-        return expected
-    expected |= {"batch_size_per_gpu": hyper.batch, "learning_rate": float(hyper.lr)}
-    if hyper.max_steps is not None and ask.project.style.iterations == "steps":
-        expected["max_steps"] = hyper.max_steps
-    elif hyper.max_steps is None and hyper.epochs is not None:
-        expected["epochs"] = hyper.epochs
-    if ask.project.model.seq_len and ask.project.style.log in ("hf", "deepspeed", "megatron"):
-        expected["seq_len"] = ask.project.model.seq_len
-    if ask.project.style.log in ("hf", "deepspeed", "lightning"):
-        expected["grad_accum"] = hyper.accum
-    return expected
 
 
 def _equal(value: JsonValue, expected: JsonValue) -> bool:

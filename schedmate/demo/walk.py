@@ -13,17 +13,16 @@ from analyzers.logs import read_progress
 from analyzers.source import analyze
 from analyzers.types import SourceFacts, Submission
 from predictors.types import Prediction
-from schedmate.demo.folder import OutFolder
-from schedmate.demo.history import WalkedHints, replay_records, submission_of
-from schedmate.demo.jobs import FailureTruth, Workload, tree_name
-from schedmate.demo.params import WorkloadSpec
+from schedmate.demo.history import WalkedHints
+from schedmate.demo.jobs import FOLDER, RunningLog, Workload, make_workload, write_running, write_runs, write_sources
 from schedmate.demo.plays import PLAYS
 from schedmate.demo.scores import Diagnosed, Watched
-from schedmate.demo.sessions import make_workload
-from schedmate.demo.write import RunningLog, write_running, write_runs, write_sources
 from schedmate.pipeline import Pipeline
 from schedmate.scheduler import ClusterSpec
 from schedmate.simulator import Estimates, Perfect, Requested, Result, simulate
+from schedmate.workload import FailureTruth, WorkloadSpec
+from schedmate.workload.folder import OutFolder
+from schedmate.workload.records import record_of, submission_of
 
 #: The snapshot of running jobs is taken at this share of the arrival window.
 SNAPSHOT_AT = 0.6
@@ -37,7 +36,6 @@ class Walk:
 
     spec: WorkloadSpec
     workload: Workload
-    folders: Mapping[str, Path]
     submissions: Mapping[str, Submission]
     facts: Mapping[str, SourceFacts]
     predictions: Mapping[str, Prediction]
@@ -52,8 +50,8 @@ def walk(spec: WorkloadSpec, out: OutFolder, bar: Bar) -> Walk:
     """Run everything into ``out``; ``bar(title, total)`` gives a progress bar."""
     workload = make_workload(spec)
     with bar("writing source trees", None):
-        folders = write_sources(out, workload, spec.seed)
-    submissions = {ask.job_id: submission_of(ask, folders, spec.cluster.gpu_type) for ask in workload.asks}
+        write_sources(out, workload)
+    submissions = {ask.job_id: submission_of(ask, out.root / FOLDER) for ask in workload.asks}
     facts = _read_sources(workload, submissions, bar)
     hints = WalkedHints(Pipeline(MemoryHistoryStore()), submissions, facts, workload.truth)
     results = _replay_all(spec, workload, hints, bar)
@@ -63,12 +61,11 @@ def walk(spec: WorkloadSpec, out: OutFolder, bar: Bar) -> Walk:
     nodes = {job_id: today.placement(i).nodes for i, job_id in enumerate(today.job_ids)}
     snapshot_s = SNAPSHOT_AT * workload.span_s
     with bar("writing runtime logs", None):
-        failed = write_runs(out, workload, starts_s, nodes, spec.seed)
-        running = write_running(out, workload, starts_s, snapshot_s, spec.seed)
+        failed = write_runs(out, workload, starts_s, nodes)
+        running = write_running(out, workload, starts_s, snapshot_s)
     return Walk(
         spec=spec,
         workload=workload,
-        folders=folders,
         submissions=submissions,
         facts=facts,
         predictions=hints.predictions,
@@ -86,7 +83,7 @@ def _read_sources(workload: Workload, submissions: Mapping[str, Submission], bar
     found = {}
     with bar("reading sources", len(workload.asks)) as advance:
         for ask in workload.asks:
-            key = (tree_name(ask.project), ask.command, ask.gpus, ask.nodes)
+            key = (ask.tree, ask.command, ask.gpus, ask.nodes)
             if key not in known:
                 known[key] = analyze(submissions[ask.job_id])
             found[ask.job_id] = known[key]
@@ -95,7 +92,7 @@ def _read_sources(workload: Workload, submissions: Mapping[str, Submission], bar
 
 
 def _replay_all(spec: WorkloadSpec, workload: Workload, hints: WalkedHints, bar: Bar) -> dict[str, Result]:
-    records = replay_records(workload)
+    records = [record_of(job.ask, job.truth) for job in workload.jobs]
     cluster = ClusterSpec.uniform(spec.cluster.nodes, spec.cluster.gpus_per_node)
     knowledge: dict[str, Estimates] = {"requested": Requested(), "predicted": hints, "perfect": Perfect()}
     results = {}

@@ -24,18 +24,22 @@ True
 
 The calls: `Scheduler.submit`, `Scheduler.end`, `Scheduler.withdraw` as things happen, `Scheduler.set_node_health` and
 `Scheduler.set_device_health` for the cluster, then `Scheduler.cycle`, which returns the slots started; those in
-`Scheduler.evicted` wait again. `Scheduler.wake_s` is when the next cycle is due if nothing happens,
-`Scheduler.told_to_leave` who is to save its state now, and `Scheduler.decision` says why.
+`Scheduler.evicted` wait again, unless they were started elsewhere at once (`Scheduler.migrated`). `Scheduler.wake_s` is
+when the next cycle is due if nothing happens, `Scheduler.told_to_leave` who is to save its state now,
+`Scheduler.resized` which gangs go on with other GPUs, and `Scheduler.decision` and `Scheduler.explain` say why. Or all
+of it as data: `Scheduler.apply` takes events, which a `journal.Journal` keeps.
 """
 
 from schedmate.scheduler.cluster import Cluster
 from schedmate.scheduler.cluster_types import ClusterSpec, PoolSpec
 from schedmate.scheduler.demand import Demand, Role
+from schedmate.scheduler.disruption import Disruption
+from schedmate.scheduler.explain import Explanation
 from schedmate.scheduler.policies import POLICIES, Policy
 from schedmate.scheduler.scheduler import OverQuota, Scheduler, Unschedulable
 from schedmate.scheduler.services import replicas
 from schedmate.scheduler.tenants import Queueing, Quota, Tenant
-from schedmate.scheduler.types import Decision, Hints, Job, Placement, Reservation
+from schedmate.scheduler.types import Decision, Hints, Job, Placement, Preemption, Reservation
 
 __all__ = [
     "POLICIES",
@@ -43,12 +47,15 @@ __all__ = [
     "ClusterSpec",
     "Decision",
     "Demand",
+    "Disruption",
+    "Explanation",
     "Hints",
     "Job",
     "OverQuota",
     "Placement",
     "Policy",
     "PoolSpec",
+    "Preemption",
     "Queueing",
     "Quota",
     "Reservation",

@@ -66,7 +66,9 @@ def _happen(scheduler: Scheduler, book: Book, event: e.Event) -> e.Effect:
         case e.CycleRan():
             started = scheduler.cycle(now)
             names = _namer(scheduler)
-            return e.Effect(names(started), names(scheduler.evicted), names(scheduler.resized))
+            return e.Effect(
+                names(started), names(scheduler.evicted), names(scheduler.resized), names(scheduler.migrated)
+            )
         case e.Submitted(job=job):
             if book.find(job.job_id) is not None:
                 raise ValueError(f"there is a job {job.job_id} already")

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from schedmate.scheduler.classes import ClassQueue
 from schedmate.scheduler.elastic import slowest
+from schedmate.scheduler.evictable import Evictable
 from schedmate.scheduler.fair_share import FairShare
 from schedmate.scheduler.queue_layer import QueueLayer, assumed_again
 from schedmate.scheduler.resizing import expected_end_s, note_end
+from schedmate.scheduler.running import enters
 from schedmate.scheduler.state import State
 from schedmate.scheduler.tenants import Tenant, TenantTree, TenantUse
 from schedmate.scheduler.transaction import milli_of
@@ -71,6 +73,7 @@ def change_tenants(state: State, tenants: Sequence[Tenant], now: float) -> None:
     if layer.fair is not None:
         fair.carry_over(layer.fair, now)
     use, queue = TenantUse(tree), ClassQueue(table.live, len(spec.pools))
+    layer.evictable, layer.no_victims = Evictable(len(spec.pools)), {}
     queue.reserved = layer.queue.reserved
     for slot in present:
         old, pool = table.queue_lanes[slot], table.pools[slot]
@@ -82,6 +85,7 @@ def change_tenants(state: State, tenants: Sequence[Tenant], now: float) -> None:
         if shares is not None:
             use.charge(tenant, pool, milli_of(table.demands[slot], shares))
             fair.charge(tenant, pool, milli_of(table.demands[slot], shares), now)
+            enters(state, layer, slot)
         elif entry is not None and slot not in queue.reserved:
             queue.add(lane, entry, table.demands[slot])
             lane.latest = max(lane.latest, table.since[slot])

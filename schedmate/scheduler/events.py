@@ -125,8 +125,9 @@ KINDS: dict[str, type[Event]] = {
 @dataclass(frozen=True, slots=True)
 class Effect:
     """What an event led to, by job name: started, taken off their GPUs to wait again, changed in size. A backend acts
-    on this."""
+    on this. Who was ``migrated`` is among both the evicted and the started."""
 
     started: tuple[str, ...] = ()
     evicted: tuple[str, ...] = ()
     resized: tuple[str, ...] = ()
+    migrated: tuple[str, ...] = ()

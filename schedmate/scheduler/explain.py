@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: So many times others are taken out of the way before it is given up to say who is.
 MOST_ROUNDS = 32
 
+#: After so many times everybody who is before the job in the queue is.
+LONG_QUEUE = 3
+
 #: Of so many named ones each is tried without.
 MOST_PRUNED = 24
 
@@ -108,7 +111,7 @@ def explain(scheduler: Scheduler, slot: int, now: float) -> Explanation:
     between = (None, None) if plan_s is None else _interval(scheduler, slot, now, plan_s)
     return replace(
         found,
-        ahead=_ahead(scheduler, slot, now),
+        ahead=len(_before(scheduler, slot, now)),
         blockers=tuple(_blockers(scheduler, slot, now)),
         expected_start_s=plan_s,
         earliest_s=between[0],
@@ -156,11 +159,13 @@ def _in_the_way(scheduler: Scheduler, slot: int, pool: int, now: float) -> Given
     if found is None:
         return None
     running, gone = found, list[int]()
-    for _ in range(MOST_ROUNDS):
+    for turn in range(MOST_ROUNDS):
         tried = try_cycle(scheduler, slot, now, Given(running, gone))
         if tried.starts:
             break
-        more = [other for other in tried.before if table.live[other] is not None and other not in gone]
+        there = set(gone)
+        rivals = [*tried.before, *(_before(scheduler, slot, now) if turn == LONG_QUEUE else ())]
+        more = [other for other in dict.fromkeys(rivals) if table.live[other] is not None and other not in there]
         if not more:
             return None
         gone += more
@@ -278,8 +283,8 @@ def _end_s(scheduler: Scheduler, slot: int) -> float:
     return state.ends.ends_s[slot] if state.ends is not None else math.inf
 
 
-def _ahead(scheduler: Scheduler, slot: int, now: float) -> int:
-    """How many wait before a job for one of its pools."""
+def _before(scheduler: Scheduler, slot: int, now: float) -> list[int]:
+    """Who waits before a job for one of its pools."""
     state, table = scheduler.state, scheduler.state.table
     mine = set(pools_of(scheduler, slot))
     trial = None if state.layer is None else Trial(state, scheduler.transaction, now)
@@ -290,7 +295,7 @@ def _ahead(scheduler: Scheduler, slot: int, now: float) -> int:
 
     own = place(slot)
     waiting = [other for other, entry in enumerate(table.live) if entry is not None and other != slot]
-    return sum(place(other) < own for other in waiting if mine.intersection(pools_of(scheduler, other)))
+    return [other for other in waiting if place(other) < own and mine.intersection(pools_of(scheduler, other))]
 
 
 def _interval(scheduler: Scheduler, slot: int, now: float, plan_s: float) -> tuple[float, float]:

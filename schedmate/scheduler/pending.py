@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 from schedmate.scheduler.columns import MOST_RESERVATIONS, Columns
 from schedmate.scheduler.demand import Demand
@@ -62,6 +63,11 @@ class OrderedEntries:
         items.clear()
         self._head = 0
         return None
+
+    def walk(self) -> Iterator[Entry]:
+        """The live entries in order, one by one; nothing may be added meanwhile."""
+        live = self._live
+        return (entry for entry in islice(self._items, self._head, None) if live[entry[2]] is entry)
 
     def alive(self) -> list[Entry]:
         """All live entries in order; forgets the removed ones."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from schedmate.scheduler.disruption import Disruption
 from schedmate.scheduler.tenants import Queueing
 from schedmate.scheduler.types import Job
 
@@ -23,6 +24,11 @@ LONGEST_GRACE_S = 24 * 3600.0
 
 #: A job that is expected to take this many seconds of the whole cluster gets half of that grace.
 HALF_GRACE_S = 600.0
+
+
+#: A job lets others pass for so many times its own expected run at most. On a synthetic mix of a cluster of 8,000 GPUs
+#: gangs of more than 512 waited 211 min with it and 364 min without, those of up to 512 GPUs 59 and 41 min.
+PATIENCE = 2.0
 
 
 class Assumed(NamedTuple):
@@ -63,6 +69,11 @@ class Policy:
         infinite where gangs never grow.
     suspect_half_life_s : the faults of a node count half as much after this time, see `faults`.
     confidence : a hint counts as reason to let a preemptible job pass if its ``high_s`` holds with this probability.
+    placement : where jobs go, see `placement.choices`. It holds for every policy.
+    defragment : running jobs are moved within this budget; None to leave them where they are.
+    preempts : preemptible jobs are evicted for jobs of a higher class, and for what a tenant is guaranteed.
+    min_run_s : no job is evicted for another one before it has run so long, nor before its own ``min_run_s``.
+    most_preemptions : a job that was evicted so often for others is spared until it has run ``spared_s`` at a stretch.
     """
 
     name: str
@@ -81,6 +92,16 @@ class Policy:
     resize_every_s: float = math.inf
     suspect_half_life_s: float = DAY_S
     confidence: float = 0.9
+    preempts: bool = False
+    min_run_s: float = 0.0
+    most_preemptions: int = 3
+    spared_s: float = 4 * 3600.0
+    placement: str = "e-binpack"
+    defragment: Disruption | None = None
+
+    def __post_init__(self) -> None:
+        if self.preempts and (self.reservations is None or self.starts_by_plan):
+            raise ValueError(f"policy {self.name} can not evict for others: nothing starts before what is planned")
 
     @property
     def starts_by_plan(self) -> bool:
@@ -121,6 +142,14 @@ def by_due_time(job: Job, cluster_gpus: int) -> float:
     return job.submit_s + LONGEST_GRACE_S * area_s / (area_s + HALF_GRACE_S)
 
 
+def by_patience(job: Job, cluster_gpus: int) -> float:
+    """`by_due_time`, but nobody is made to let others pass for longer than `PATIENCE` times what it is expected to run.
+
+    Wide gangs would otherwise stand back for most of a day on the largest clusters, too.
+    """
+    return min(by_due_time(job, cluster_gpus), job.submit_s + PATIENCE * expected(job).ends_s)
+
+
 def stated(job: Job) -> Assumed:
     """The estimate is taken at its word, as EASY does."""
     if job.estimate_s is None:
@@ -139,7 +168,7 @@ def expected(job: Job) -> Assumed:
 
 #: By name, so that a policy can be written down.
 FUNCTIONS: Mapping[str, Order | Assumption] = {
-    each.__name__: each for each in (by_submission, by_estimate, at_once, by_due_time, stated, expected)
+    each.__name__: each for each in (by_submission, by_estimate, at_once, by_due_time, by_patience, stated, expected)
 }
 
 POLICIES: Mapping[str, Policy] = {
@@ -167,14 +196,16 @@ POLICIES: Mapping[str, Policy] = {
         ),
         Policy(
             "core",
-            "kant with tenants, priority classes, fair share, a starvation bound, eviction of overstaying backfill, "
-            "and elastic gangs that grow",
-            by_due_time,
+            "kant with tenants, priority classes, fair share, a starvation bound, and elastic gangs that grow; evicts "
+            "overstaying backfill, and for higher classes and guaranteed quota",
+            by_patience,
             expected,
-            reserve_from=by_due_time,
+            reserve_from=by_patience,
             guarantees=True,
             reservations=1,
             starvation_bound_s=3 * DAY_S,
+            preempts=True,
+            min_run_s=300.0,
             resize_every_s=600.0,
         ),
         Policy(

@@ -299,7 +299,8 @@ class PoolIndex:
                     self._set_nics(node, self.nics[node] & ~spare[node].nics)
             for amounts, most in zip((self.cpus_milli, self.memory_mib, self.disk_mib), held[2:], strict=True):
                 if amounts is not None:
-                    amounts[nodes] = np.minimum(amounts[nodes], most)
+                    # Of a claim's nodes less than nothing may be left while its victims are still there.
+                    amounts[nodes] = np.minimum(amounts[nodes], np.maximum(most, 0))
 
     def follow(self, other: PoolIndex, nodes: Iterable[int], spares: Sequence[Spare]) -> None:
         """Make some nodes what they are on ``other`` with no more to be used there than each of ``spares`` has."""

@@ -22,6 +22,11 @@ def rank(state: State, slot: int) -> float:
     return math.inf if lane is None else lane.rank
 
 
+def plan_rank(state: State, plan: Reservation) -> float:
+    """The rank from which on a plan binds others: a claim, for which others leave, binds everybody."""
+    return -math.inf if plan.victims else rank(state, plan.slot)
+
+
 def bound_before(state: State, plan: Reservation) -> int:
     """Jobs of a higher class that came before this are bound by the plan as well."""
     if not plan.guaranteed or state.layer is None:
@@ -31,7 +36,7 @@ def bound_before(state: State, plan: Reservation) -> int:
 
 def binds(state: State, plan: Reservation, slot: int) -> bool:
     """Whether the job in ``slot`` may take nothing from a plan of another one."""
-    return rank(state, plan.slot) <= rank(state, slot) or state.table.since[slot] < bound_before(state, plan)
+    return plan_rank(state, plan) <= rank(state, slot) or state.table.since[slot] < bound_before(state, plan)
 
 
 def is_told(state: State, plan: Reservation) -> bool:
@@ -52,7 +57,7 @@ def tell(state: State) -> None:
         lowest = max(rank(state, plan.slot) for plan in sure)
         rivals = _rivals(state, pool, lowest, min(layer.promised.get(plan.slot, NEVER) for plan in sure))
         for plan in sure:
-            own, before = rank(state, plan.slot), layer.promised.get(plan.slot, NEVER)
+            own, before = plan_rank(state, plan), layer.promised.get(plan.slot, NEVER)
             is_safe = not any(other < own and since >= before for other, since in rivals)
             if is_safe or before != NEVER:
                 promised[plan.slot] = state.cycles + 1 if is_safe else before

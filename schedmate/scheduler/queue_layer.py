@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from schedmate.scheduler.classes import ClassQueue, Settled
 from schedmate.scheduler.cluster import Cluster, Index
 from schedmate.scheduler.cluster_types import Shares
+from schedmate.scheduler.disruption import Ledger
+from schedmate.scheduler.evictable import Evictable
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.fair_share import FairShare
 from schedmate.scheduler.free_index import FreeIndex
@@ -20,7 +22,7 @@ from schedmate.scheduler.leaning import ends_on, limits_on
 from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.policies import Assumed, Policy
 from schedmate.scheduler.tenants import Tenant, TenantTree, TenantUse
-from schedmate.scheduler.types import Job, Reservation
+from schedmate.scheduler.types import Job, Preemption, Reservation
 from schedmate.scheduler.verdicts import Verdicts
 
 #: A plan: its slot, and whether it is the guaranteed one.
@@ -41,7 +43,11 @@ class QueueLayer:
     that a slot with a plan can not start; ``asked_back`` the same of what is on loan. ``grow_s``: when a gang may grow
     again. ``hurt``: gangs that run on with fewer replicas since something broke. ``promised``: by slot, the number of
     cycles there had been when its guaranteed start was last told (see `promises`). ``barred``: by tenant and pool, the
-    rank of the strict head that is blocked there in this cycle.
+    rank of the strict head that is blocked there in this cycle. ``migrated`` are the slots moved in the last cycle,
+    ``ledger`` is what moves have cost. ``evictable`` runs and could make room; ``no_victims``: what it rests on that
+    nobody is evicted for a waiting job (see `actions.preempt`); ``spared_s``: when that changes because something has
+    run long enough; ``sought_s``: by slot, when victims for it were last looked for where thousands run. ``claimed``:
+    slots for which others leave.
     """
 
     tree: TenantTree
@@ -51,6 +57,7 @@ class QueueLayer:
     ends: list[ExpectedEnds]
     limits: list[ExpectedEnds] | None
     verdicts: list[Verdicts]
+    evictable: Evictable
     leaving: ExpectedEnds = field(default_factory=ExpectedEnds)
     waits: list[tuple[float, int, int]] = field(default_factory=list)
     reserved: tuple[int, ...] = ()
@@ -59,6 +66,8 @@ class QueueLayer:
     moved: int = 0
     broken: int = 0
     evicted: tuple[int, ...] = ()
+    preemptions: tuple[Preemption, ...] = ()
+    claimed: frozenset[int] = frozenset()
     resized: tuple[int, ...] = ()
     hurt: tuple[int, ...] = ()
     barred: dict[tuple[int, int], float] = field(default_factory=dict)
@@ -68,6 +77,11 @@ class QueueLayer:
     looked_at: dict[int, tuple[Settled, ...]] = field(default_factory=dict)
     asked_back: dict[int, tuple[object, ...]] = field(default_factory=dict)
     due_s: float = math.inf
+    no_victims: dict[tuple[object, ...], tuple[tuple[object, ...], float]] = field(default_factory=dict)
+    spared_s: float = math.inf
+    sought_s: dict[int, float] = field(default_factory=dict)
+    migrated: tuple[int, ...] = ()
+    ledger: Ledger = field(default_factory=Ledger)
     grow_s: float = math.inf
     promised: dict[int, int] = field(default_factory=dict)
 
@@ -90,6 +104,12 @@ class QueueLayer:
             self.barred,
             self.renewed_s,
             self.void,
+            self.spared_s,
+            self.sought_s,
+            self.preemptions,
+            self.claimed,
+            self.migrated,
+            self.ledger,
             self.promised,
         )
 
@@ -107,6 +127,12 @@ class QueueLayer:
             self.barred,
             self.renewed_s,
             self.void,
+            self.spared_s,
+            self.sought_s,
+            self.preemptions,
+            self.claimed,
+            self.migrated,
+            self.ledger,
             self.promised,
         ) = saved  # type: ignore[assignment]
         self.standings_s = {}
@@ -143,6 +169,7 @@ def queue_layer(
             Verdicts(pool.gpus_per_node, min((shape.gpus for _, shape in pool.shapes), default=pool.gpus_per_node))
             for pool in spec.pools
         ],
+        Evictable(len(spec.pools)),
     )
 
 

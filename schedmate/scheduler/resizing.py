@@ -9,6 +9,7 @@ from typing import NamedTuple
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.elastic import Phase, counts, full, minimum, speed
 from schedmate.scheduler.queue_layer import QueueLayer
+from schedmate.scheduler.running import enters, leaves
 from schedmate.scheduler.state import State
 
 
@@ -65,7 +66,7 @@ def resize(
     before = Before(old, table.gpus[slot], table.phases.get(slot), end_s)
     index.give(without(old, shares))
     index.take(without(shares, old))
-    _set(state, slot, shares, sum(share[1] for share in shares))
+    _set(state, layer, slot, shares, sum(share[1] for share in shares))
     done_s = phase.work_by(now) if work_s is None else work_s
     table.phases[slot] = Phase(now, done_s, job.restart_s, speed(job, demand, replicas), phase.own)
     new_end_s = expected_end_s(state, slot, now)
@@ -87,7 +88,7 @@ def undo(state: State, layer: QueueLayer, slot: int, before: Before) -> None:
     shares = table.shares[slot] or ()
     state.cluster.pools[pool].give(without(shares, before.shares))
     state.cluster.pools[pool].take(without(before.shares, shares))
-    _set(state, slot, before.shares, before.gpus)
+    _set(state, layer, slot, before.shares, before.gpus)
     if before.phase is None:
         del table.phases[slot]
     else:
@@ -110,10 +111,12 @@ def without(shares: Shares, others: Shares) -> Shares:
     return tuple(found)
 
 
-def _set(state: State, slot: int, shares: Shares, gpus: int) -> None:
+def _set(state: State, layer: QueueLayer, slot: int, shares: Shares, gpus: int) -> None:
     table = state.table
+    leaves(state, layer, slot)
     state.cluster.allocated_gpus += gpus - table.gpus[slot]
     table.gpus[slot], table.shares[slot] = gpus, shares
+    enters(state, layer, slot)
 
 
 def _tell(state: State, layer: QueueLayer, slot: int, before: Before, shares: Shares) -> None:

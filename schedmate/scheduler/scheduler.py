@@ -12,11 +12,13 @@ from schedmate.scheduler.actions.admit import admit, settle
 from schedmate.scheduler.actions.age import age
 from schedmate.scheduler.actions.allocate import allocate
 from schedmate.scheduler.actions.backfill import backfill
+from schedmate.scheduler.actions.defragment import defragment
 from schedmate.scheduler.actions.evict import evict
 from schedmate.scheduler.actions.fill import fill
 from schedmate.scheduler.actions.give_back import give_back
 from schedmate.scheduler.actions.grow import grow
 from schedmate.scheduler.actions.plan import plan
+from schedmate.scheduler.actions.preempt import preempt
 from schedmate.scheduler.actions.reserve import reserve
 from schedmate.scheduler.applying import Book, apply
 from schedmate.scheduler.changes import change_hints, change_tenants
@@ -32,6 +34,7 @@ from schedmate.scheduler.faults import mend, repair_or_release, struck
 from schedmate.scheduler.outlook import Outlook
 from schedmate.scheduler.pending import Lane, PendingQueue
 from schedmate.scheduler.placement import why_not
+from schedmate.scheduler.placement.choices import rule_named
 from schedmate.scheduler.policies import Policy
 from schedmate.scheduler.promises import is_told
 from schedmate.scheduler.queue_layer import QueueLayer, assumed_again, class_of, queue_layer
@@ -39,7 +42,7 @@ from schedmate.scheduler.reasons import why_waiting
 from schedmate.scheduler.state import JobTable, State
 from schedmate.scheduler.tenants import Tenant, TenantUse
 from schedmate.scheduler.transaction import Transaction, asked_milli
-from schedmate.scheduler.types import Decision, Hints, Job, Placement, Reservation
+from schedmate.scheduler.types import Decision, Hints, Job, Placement, Preemption, Reservation
 
 
 class Unschedulable(ValueError):  # noqa: N818
@@ -58,9 +61,9 @@ class Scheduler:
     """
 
     def __init__(self, spec: ClusterSpec, policy: Policy, tenants: Sequence[Tenant] = ()) -> None:
-        """``tenants`` are the top of the tenant tree; with them any policy has the full queue layer. ``ValueError`` for
-        tenants that do not fit the cluster."""
-        if tenants:
+        """``tenants`` are the top of the tenant tree; with them, or with moves of running jobs, any policy has the full
+        queue layer. ``ValueError`` for tenants that do not fit the cluster."""
+        if tenants or policy.defragment is not None:
             policy = policy.with_queue_layer()
         table, cluster = JobTable(), Cluster(spec)
         layered = policy.reservations is not None
@@ -70,13 +73,18 @@ class Scheduler:
             cluster,
             table,
             PendingQueue(table.live, sized=plans),
+            place=rule_named(policy.placement),
             ends=ExpectedEnds() if plans else None,
             limits=ExpectedEnds() if policy.guarantees and not layered else None,
             layer=queue_layer(policy, cluster, table.live, table.shares, tuple(tenants)) if layered else None,
         )
         self.transaction = Transaction(self.state)
         if layered:
-            self.actions: tuple[Action, ...] = (age, evict, mend, plan, admit, give_back, plan, fill, settle, grow)
+            takes: tuple[Action, ...] = (preempt,) if policy.preempts else ()
+            moves = () if policy.defragment is None else (defragment,)
+            self.actions: tuple[Action, ...] = (
+                age, evict, mend, plan, admit, give_back, *takes, plan, fill, *moves, settle, grow,
+            )  # fmt: skip
         else:
             self.actions = (allocate, reserve, backfill) if plans else (allocate,)
         self._lanes: dict[tuple[int, str | None], tuple[Lane, Demand]] = {}
@@ -131,7 +139,7 @@ class Scheduler:
             table.assumed[slot] = assumed_again(table.assumed[slot], 0.0, 0.0, slowest(job, demand))
         table.pools[slot] = -1
         table.done_s[slot] = 0.0
-        table.evictions[slot] = 0
+        table.evictions[slot] = table.preemptions[slot] = 0
         table.since[slot] = state.cycles
         state.enqueue(slot, entry)
         state.fresh.append(slot)
@@ -250,6 +258,18 @@ class Scheduler:
         return self.state.layer.evicted if self.state.layer is not None else ()
 
     @property
+    def preemptions(self) -> tuple[Preemption, ...]:
+        """What was decided in the last cycle about jobs that make room for others. Those without grace are among the
+        evicted; the others are told in time and evicted when the other job starts, unless that gives up."""
+        return self.state.layer.preemptions if self.state.layer is not None else ()
+
+    @property
+    def migrated(self) -> tuple[int, ...]:
+        """The slots that the last cycle moved: they are both in `evicted` and among those started, and run on their
+        new place from their last checkpoint."""
+        return self.state.layer.migrated if self.state.layer is not None else ()
+
+    @property
     def resized(self) -> tuple[int, ...]:
         """The slots of elastic gangs whose size has changed since the last cycle began; `decision` says to what."""
         return self.state.layer.resized if self.state.layer is not None else ()
@@ -288,6 +308,8 @@ class Scheduler:
         layer = self.state.layer
         if layer is not None and now < self._idle_until_s and layer.is_idle and not self.state.fresh:
             self._last_s, layer.evicted, layer.resized = now, (), ()
+            layer.migrated = ()
+            layer.preemptions = ()
             return []
         self._last_s = now
         transaction = self.transaction
@@ -317,6 +339,7 @@ class Scheduler:
         times = [next((e for e, _ in layer.ends[pool].order if e > last_s), math.inf) for pool in planned]
         times += [each.start_s for plans in planned.values() for each in plans if each.guaranteed == guaranteed]
         times += [by_s for by_s, _ in layer.leaving.order[:1]]
+        times.append(layer.spared_s)
         while layer.waits and table.live[layer.waits[0][2]] is None:
             heappop(layer.waits)
         times += [at_s for at_s, _, _ in layer.waits[:1]]

@@ -11,6 +11,9 @@ from schedmate.scheduler.types import Job
 def replicas(job: Job) -> tuple[Job, ...]:
     """The jobs to submit for one job: a service becomes one for each replica, ``name/0`` and so on; others stay whole.
 
+    The replicas know their service, so that a preemptible one is scaled down no further than ``min_replicas`` of its
+    roles say (to nothing where they do not).
+
     >>> from schedmate.scheduler import Demand, Job, Role
     >>> demand = Demand.of((Role("web", replicas=3, gpus=2),))
     >>> [(each.job_id, each.gpus) for each in replicas(Job("chat", 6, 0, kind="service", demand=demand))]
@@ -20,8 +23,10 @@ def replicas(job: Job) -> tuple[Job, ...]:
     if job.kind != "service" or demand is None or sum(role.replicas for role in demand.roles) < 2:
         return (job,)
     single = [_alone(demand, number) for number, role in enumerate(demand.roles) for _ in range(role.replicas)]
+    shared = replace(job, service=job.job_id, least_replicas=sum(role.min_replicas or 0 for role in demand.roles))
     return tuple(
-        replace(job, job_id=f"{job.job_id}/{number}", gpus=each.gpus, demand=each) for number, each in enumerate(single)
+        replace(shared, job_id=f"{job.job_id}/{number}", gpus=each.gpus, demand=each)
+        for number, each in enumerate(single)
     )
 
 

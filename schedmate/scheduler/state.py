@@ -27,14 +27,14 @@ _NOTHING_ASKED = Demand.plain(1)
 class JobTable:
     """Jobs by slot. A slot waits while ``live`` holds its queue entry and runs while ``shares`` is not None.
 
-    ``done_s`` is the work saved in earlier runs and ``evictions`` their number; ``since`` is the number of cycles there
-    had been when the job came into its class. The full queue layer has
-    ``queue_lanes`` in place of ``lanes``. ``phases`` are those of the running elastic jobs, by slot.
+    ``done_s`` is the work saved in earlier runs and ``evictions`` their number, ``preemptions`` how many of these made
+    room for another job; ``since`` is the number of cycles there had been when the job came into its class. The full
+    queue layer has ``queue_lanes`` in place of ``lanes``. ``phases`` are those of the running elastic jobs, by slot.
     """
 
     __slots__ = (
         "assumed", "demands", "done_s", "entries", "evictions", "free", "gpus", "jobs", "lanes", "live", "phases",
-        "pools", "queue_lanes", "reasons", "shares", "since", "starts_s",
+        "pools", "preemptions", "queue_lanes", "reasons", "shares", "since", "starts_s",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -52,6 +52,7 @@ class JobTable:
         self.queue_lanes: list[QueueLane | None] = []
         self.done_s: list[float] = []
         self.evictions: list[int] = []
+        self.preemptions: list[int] = []
         self.since: list[int] = []
         self.free: list[int] = []
         self.phases: dict[int, Phase] = {}
@@ -75,6 +76,7 @@ class JobTable:
         self.queue_lanes.append(None)
         self.done_s.append(0.0)
         self.evictions.append(0)
+        self.preemptions.append(0)
         self.since.append(0)
         return slot
 

@@ -7,6 +7,7 @@ one transaction object per scheduler; opening it costs nothing that grows with t
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from heapq import heappush
 from typing import Any, NamedTuple
@@ -17,8 +18,10 @@ from schedmate.scheduler.cluster_types import WHOLE_MILLI, PoolSpec, Shares
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.elastic import counts, slowest
 from schedmate.scheduler.queue_layer import QueueLayer, assumed_again
+from schedmate.scheduler.running import enters, leaves
 from schedmate.scheduler.state import State
-from schedmate.scheduler.undo import UNDO, ends_of, the_layer
+from schedmate.scheduler.types import Reservation, Victim
+from schedmate.scheduler.undo import CHANGED_BY_EVICTION, UNDO, ends_of, the_layer
 
 
 class Savepoint(NamedTuple):
@@ -33,12 +36,13 @@ class Savepoint(NamedTuple):
 class Transaction:
     """Changes to one `State`. Raises ``RuntimeError`` when opened twice or used while not open."""
 
-    __slots__ = ("_first", "_log", "_state", "is_open", "started")
+    __slots__ = ("_log", "_saved", "_saved_layer", "_state", "is_open", "started")
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._log: list[tuple[str, int, Any, float]] = []
-        self._first = Savepoint(0, 0, (), ())
+        self._saved: tuple[object, ...] = ()
+        self._saved_layer: tuple[object, ...] = ()
         self.started: list[int] = []
         self.is_open = False
 
@@ -47,7 +51,11 @@ class Transaction:
         if self.is_open:
             raise RuntimeError("a transaction is open already")
         self.is_open = True
-        self._first = self.savepoint()
+        state = self._state  # this is done for every job: a savepoint would take a while to make
+        self._saved = (
+            state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained,
+        )  # fmt: skip
+        self._saved_layer = state.layer.saved() if state.layer is not None else ()
         self.started = []
 
     def start(self, slot: int, pool: int, shares: Shares, now: float, reason: str) -> None:
@@ -55,7 +63,8 @@ class Transaction:
         state = self._state
         table, cluster = state.table, state.cluster
         cluster.pools[pool].take(shares)
-        if table.demands[slot].elastic:
+        elastic = table.demands[slot].elastic
+        if elastic:
             table.gpus[slot] = sum(share[1] for share in shares)
         cluster.allocated_gpus += table.gpus[slot]
         table.live[slot] = None
@@ -63,7 +72,7 @@ class Transaction:
         table.pools[slot] = pool
         table.starts_s[slot] = now
         table.reasons[slot] = reason
-        if table.demands[slot].elastic:
+        if elastic:
             table.phases[slot] = resizing.first_phase(state, slot, now)
         if state.ends is not None:
             state.ends.add(slot, now + table.assumed[slot].ends_s)
@@ -93,26 +102,27 @@ class Transaction:
         cluster.pools[table.pools[slot]].give(shares)
         cluster.allocated_gpus -= table.gpus[slot]
         table.shares[slot] = None
-        if slot in table.phases:
+        if table.phases and slot in table.phases:
             self._log.append(("phase", slot, table.phases.pop(slot), 0.0))
         state.gained = True
         self._log.append(("stop", slot, shares, end_s))
         if state.layer is not None:
             state.layer.freed(cluster.pools[table.pools[slot]], table.pools[slot], shares)
 
-    def evict(self, slot: int, now: float, saved_s: float) -> None:
+    def evict(self, slot: int, now: float, saved_s: float, for_another: bool = False) -> None:
         """Take the running job in ``slot`` off its GPUs and let it wait again, at the head of its class, with
-        ``saved_s`` of the work of this run saved."""
+        ``saved_s`` of the work of this run saved. ``for_another``: so that another job can start."""
         state, table, layer = self._state, self._state.table, self._state.layer
         job = table.jobs[slot]
         if job is None:
             raise ValueError(f"slot {slot} holds no job")
         self.stop(slot, now)
         self._log[-1] = ("unplace", *self._log[-1][1:])
-        old = (table.pools[slot], table.done_s[slot], table.assumed[slot], table.entries[slot])
+        old = tuple(getattr(table, name)[slot] for name in CHANGED_BY_EVICTION)
         self._log.append(("evict", slot, old, 0.0))
         table.done_s[slot] += saved_s
         table.evictions[slot] += 1
+        table.preemptions[slot] += for_another
         full, least = state.policy.assume(job), slowest(job, table.demands[slot])
         table.assumed[slot] = assumed_again(full, table.done_s[slot], job.restart_s, least)
         table.pools[slot] = -1
@@ -213,16 +223,38 @@ class Transaction:
 
     def must_leave(self, slot: int, by_s: float) -> None:
         """The running job in ``slot`` is to be evicted at ``by_s`` if it still runs then; infinite to let it run on."""
-        layer = self._state.layer
-        if layer is None:
-            raise ValueError("this policy has no queue layer")
-        leaving = layer.leaving
+        layer, table = the_layer(self._state), self._state.table
+        self.leave_by(slot, by_s)
+        if layer.limits is not None:
+            self._move_in("limits", slot, min(by_s, table.starts_s[slot] + table.assumed[slot].limit_s))
+
+    def leave_by(self, slot: int, by_s: float) -> None:
+        """The same, but guaranteed plans do not count on it."""
+        leaving = the_layer(self._state).leaving
         self._log.append(("leave", slot, (), leaving.remove(slot) if slot in leaving.ends_s else math.inf))
         if by_s < math.inf:
             leaving.add(slot, by_s)
-        table = self._state.table
-        if layer.limits is not None:
-            self._move_in("limits", slot, min(by_s, table.starts_s[slot] + table.assumed[slot].limit_s))
+
+    def claim(self, slot: int, plans: Sequence[Reservation]) -> None:
+        """The waiting job in ``slot`` gets ``plans``, which all have the same victims, in place of any that it has; its
+        victims have to leave by then."""
+        state, layer = self._state, the_layer(self._state)
+        if slot in layer.queue.reserved:
+            self._drop_plans(layer, slot)
+        else:
+            self.hold(slot)
+        layer.claimed |= {slot}
+        pool = plans[0].pool
+        state.reservations = {**state.reservations, pool: (*state.reservations.get(pool, ()), *plans)}
+        for victim in plans[0].victims:
+            self.leave_by(victim.slot, min(victim.left_s, plans[0].start_s))
+
+    def give_up(self, slot: int) -> None:
+        """What the waiting job in ``slot`` has claimed is not to be had any more; its victims stay."""
+        layer = the_layer(self._state)
+        layer.promised = {other: at for other, at in layer.promised.items() if other != slot}
+        self._drop_plans(layer, slot)
+        self.release(slot)
 
     def _move_in(self, kind: str, slot: int, end_s: float) -> None:
         ends = ends_of(self._state, kind, self._state.table.pools[slot])
@@ -237,6 +269,7 @@ class Transaction:
         if layer.limits is not None:
             layer.limits[pool].add(slot, now + assumed.limit_s)
         self._charge(layer, slot, 1, now)
+        enters(self._state, layer, slot)
         if layer.queue.reserved:
             self._let_go(layer, slot)
 
@@ -244,6 +277,7 @@ class Transaction:
         """What the queue layer notes before a running job is taken away."""
         table = self._state.table
         pool = table.pools[slot]
+        leaves(self._state, layer, slot)
         end_s = layer.ends[pool].remove(slot)
         limit_s = layer.limits[pool].remove(slot) if layer.limits is not None else math.inf
         by_s = layer.leaving.remove(slot) if slot in layer.leaving.ends_s else math.inf
@@ -287,10 +321,18 @@ class Transaction:
         layer.reserved = tuple(other for other in layer.reserved if other != slot)
         if slot in layer.promised:
             layer.promised = {other: at for other, at in layer.promised.items() if other != slot}
+        self._drop_plans(layer, slot)
+
+    def _drop_plans(self, layer: QueueLayer, slot: int) -> None:
+        """Victims that have not left yet need not any more."""
         state = self._state
+        layer.claimed -= {slot}
         for pool, plans in state.reservations.items():
             if any(plan.slot == slot for plan in plans):
                 own = [plan for plan in plans if plan.slot == slot]
+                for victim in own[0].victims:
+                    if is_there(state, victim) and victim.slot in layer.leaving.ends_s:
+                        self.leave_by(victim.slot, victim.left_s)
                 kept = tuple(plan for plan in plans if plan.slot != slot)
                 rest = {p: others for p, others in state.reservations.items() if p != pool}
                 state.reservations = {**rest, pool: kept} if kept else rest
@@ -328,7 +370,7 @@ class Transaction:
 
     def discard(self) -> None:
         """Undo everything."""
-        self.back_to(self._first)
+        self.back_to(Savepoint(0, 0, self._saved, self._saved_layer))
         self.is_open = False
 
     def savepoint(self) -> Savepoint:
@@ -350,6 +392,13 @@ class Transaction:
         ) = point.state  # type: ignore[assignment]  # fmt: skip
         if state.layer is not None:
             state.layer.put_back(point.layer)
+
+
+def is_there(state: State, victim: Victim) -> bool:
+    """Whether a victim still runs."""
+    table = state.table
+    slot, sequence, evictions, _ = victim
+    return table.shares[slot] is not None and table.entries[slot][1] == sequence and table.evictions[slot] == evictions
 
 
 def asked_milli(demand: Demand, pool: PoolSpec) -> int:

@@ -112,7 +112,7 @@ class Trial:
             if plans:
                 late, leave_s = self.late(slot, plans)
                 if late:
-                    if layer.use is not None and not self._has_later_quota(slot, lane, pool, late):
+                    if layer.use is not None and not self.has_later_quota(slot, lane, pool, late):
                         continue
                     beside = tuple(plan.spare for i, plan in enumerate(plans) if late >> i & 1)
                     if verdicts.is_no(index, demand, beside):
@@ -226,13 +226,15 @@ class Trial:
         late, leave_s, bit = 0, math.inf, 1
         for plan in plans:
             if plan.slot != slot and binds(state, plan, slot):
-                if not (plan.guaranteed or plan.locked):
+                if not (plan.guaranteed or plan.locked or plan.victims):
                     if now + assumed.within_s > plan.start_s:
                         late |= bit
                 elif now + assumed.limit_s > plan.start_s:
                     hints = job.hints if job is not None and job.preemptible else None
                     if (
                         not plan.guaranteed
+                        or plan.victims
+                        or plan.start_s <= now
                         or job is None
                         or hints is None
                         or hints.confidence < state.policy.confidence
@@ -315,7 +317,7 @@ class Trial:
             return BESIDE
         return IN_TIME if self.state.reservations.get(found.pool) else NOTHING_RESERVED
 
-    def _has_later_quota(self, slot: int, lane: QueueLane, pool: int, late: int) -> bool:
+    def has_later_quota(self, slot: int, lane: QueueLane, pool: int, late: int) -> bool:
         """Whether there is quota as well when the plans begin beyond which a job would run."""
         plans, milli = self.state.reservations.get(pool, ()), self._asked(slot, pool)
         own = [plan for plan in plans if plan.slot == slot]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from schedmate.scheduler.cluster_types import Shares, Spare
 from schedmate.scheduler.demand import Demand
@@ -59,6 +60,7 @@ class Job:
     min_run_s : once started it is not evicted before.
     repairable : a rigid gang that can go on from its last checkpoint with other GPUs in place of those that broke.
     scaling : an elastic gang with a share f of its replicas runs at ``f ** scaling`` of its full speed (see `elastic`).
+    service : the jobs of one name are replicas of one service; ``least_replicas`` of those that run are not evicted.
     """
 
     job_id: str
@@ -80,6 +82,8 @@ class Job:
     demand: Demand | None = None
     scaling: float = 1.0
     repairable: bool = False
+    service: str | None = None
+    least_replicas: int = 0
 
     def __post_init__(self) -> None:
         if self.gpus < 1 and self.demand is None:
@@ -119,6 +123,25 @@ class Placement:
         return sum(share[1] for share in self.shares)
 
 
+class Victim(NamedTuple):
+    """A running job that is to leave for another one: its slot, place in the order of submission and number of
+    evictions, which tell this run from any later one in that slot; ``left_s``: when it had to leave anyway, infinite if
+    not at all."""
+
+    slot: int
+    sequence: int
+    evictions: int
+    left_s: float
+
+
+class Preemption(NamedTuple):
+    """What was decided for the job in ``slot``: the jobs in ``victims`` leave, and it starts at ``start_s``."""
+
+    slot: int
+    victims: tuple[int, ...]
+    start_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """A start planned for the blocked job in ``slot``: when (the shadow time) and on which GPUs of pool ``pool``.
@@ -128,7 +151,8 @@ class Reservation:
     start is *expected* and moves when a job outlives what was assumed of it. ``locked``: of nobody else's end is
     anything known for sure, and the job has waited too long: its nodes fill with nothing that could stay.
     Until ``end_s`` the GPUs are the job's in the plan. ``use`` is what the tenants use at the start, with this job;
-    None without tenants.
+    None without tenants. With ``victims`` the plan is a *claim*: they have left by its start, and nobody takes what
+    they leave, nor moves the plan.
     """
 
     slot: int
@@ -140,6 +164,7 @@ class Reservation:
     end_s: float = math.inf
     locked: bool = False
     use: TenantUse | None = None
+    victims: tuple[Victim, ...] = ()
 
     def leaving(self, spare: Spare, use: TenantUse | None) -> Reservation:
         """The same plan with something else left unused."""

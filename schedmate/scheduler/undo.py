@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from heapq import heappush
+from heapq import heapify, heappush
 from typing import Any
 
 from schedmate.scheduler import resizing
@@ -14,9 +14,14 @@ from schedmate.scheduler.elastic import Phase
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.fair_share import Use
 from schedmate.scheduler.pending import Entry
-from schedmate.scheduler.policies import Assumed
 from schedmate.scheduler.queue_layer import QueueLayer
+from schedmate.scheduler.running import enters, leaves
 from schedmate.scheduler.state import State
+
+#: What an eviction changes of a job, and starting again in the same transaction.
+CHANGED_BY_EVICTION = (
+    "pools", "done_s", "assumed", "entries", "evictions", "preemptions", "starts_s", "reasons", "gpus",
+)  # fmt: skip
 
 
 def _undo_start(state: State, slot: int, shares: Shares, end_s: float) -> None:
@@ -29,6 +34,7 @@ def _undo_start(state: State, slot: int, shares: Shares, end_s: float) -> None:
     state.cluster.allocated_gpus -= table.gpus[slot]
     if state.layer is not None:
         pool = table.pools[slot]
+        leaves(state, state.layer, slot)
         state.layer.ends[pool].remove(slot)
         if state.layer.limits is not None:
             state.layer.limits[pool].remove(slot)
@@ -69,10 +75,15 @@ def _undo_promote(state: State, slot: int, entry: Entry, _: float) -> None:
     state.enqueue(slot, entry)
 
 
-def _undo_evict(state: State, slot: int, old: tuple[int, float, Assumed, Entry], _: float) -> None:
-    table = state.table
-    table.pools[slot], table.done_s[slot], table.assumed[slot], table.entries[slot] = old
-    table.evictions[slot] -= 1
+def _undo_evict(state: State, slot: int, old: tuple[Any, ...], _: float) -> None:
+    table, job = state.table, state.table.jobs[slot]
+    if state.layer is not None and job is not None:
+        wait = (job.submit_s + state.policy.starvation_bound_s, table.entries[slot][1], slot)
+        if wait in state.layer.waits:
+            state.layer.waits.remove(wait)
+            heapify(state.layer.waits)
+    for name, value in zip(CHANGED_BY_EVICTION, old, strict=True):
+        getattr(table, name)[slot] = value
     table.live[slot] = None
 
 
@@ -84,6 +95,7 @@ def _undo_left(state: State, slot: int, old: tuple[int, float, float], by_s: flo
     layer = the_layer(state)
     pool, end_s, limit_s = old
     state.table.pools[slot] = pool
+    enters(state, layer, slot)
     layer.ends[pool].add(slot, end_s)
     if layer.limits is not None:
         layer.limits[pool].add(slot, limit_s)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from schedmate.scheduler import Cluster, Demand, PoolSpec, Scheduler
 from schedmate.scheduler.cluster_types import UNLIMITED, WHOLE_MILLI, DeviceShare, NodeShape, Shares
-from schedmate.scheduler.transaction import milli_of
+from schedmate.scheduler.transaction import is_there, milli_of
 
 _AMOUNTS = ("cpus_milli", "memory_mib", "disk_mib")
 
@@ -33,6 +33,7 @@ def audit(scheduler: Scheduler) -> list[str]:
         if table.live[slot] is not None:
             wrong.append(f"job {name} runs and waits at once")
     wrong += _quotas(scheduler)
+    wrong += _claims(scheduler)
     try:
         rebuilt = Cluster.rebuilt(spec, [(at, shares) for _, at, shares in running], state.cluster.conditions)
     except ValueError as error:
@@ -202,6 +203,33 @@ def _quotas(scheduler: Scheduler) -> list[str]:
             if others > whole - tree.kept[tenant][pool]:
                 wrong.append(f"{others} milli-GPU of {tree.pools[pool]} in use by others than {tree.names[tenant]}")
     return wrong
+
+
+def _claims(scheduler: Scheduler) -> Iterator[str]:
+    """Claims that are not sure to be there at their start: when the victims have left, and whoever ends by then. Those
+    on pools where something has just broken are looked at in the next cycle."""
+    state, table = scheduler.state, scheduler.state.table
+    broken = state.layer.broken if state.layer is not None else 0
+    for pool, plans in state.reservations.items():
+        if broken >> pool & 1:
+            continue
+        claims = {plan.slot: plan for plan in plans if plan.victims}
+        for claim in claims.values():
+            before = [other for other in claims.values() if other.start_s <= claim.start_s]
+            victims = {victim.slot for other in before for victim in other.victims if is_there(state, victim)}
+            stay = [
+                table.shares[slot] or ()
+                for slot in table.running()
+                if table.pools[slot] == pool
+                and slot not in victims
+                and table.starts_s[slot] + table.assumed[slot].limit_s > claim.start_s
+            ]
+            claimed = [other.shares for other in before]
+            try:
+                Cluster.rebuilt(state.cluster.spec, [(pool, shares) for shares in (*stay, *claimed)])
+            except ValueError as error:
+                job = table.jobs[claim.slot]
+                yield f"what job {job.job_id if job else claim.slot} claims is taken: {error}"
 
 
 def _device_shares(shares: Shares) -> list[DeviceShare]:

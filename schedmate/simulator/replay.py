@@ -157,6 +157,9 @@ class _Runs:
 
     def begin(self, slot: int, record: JobRecord, now: float) -> None:
         """A job starts, or starts again with what it has saved."""
+        job = self._table.jobs[slot]
+        if self._table.evictions[slot] and job is not None:
+            self._log.restart_gpu_s += job.restart_s * self._table.gpus[slot]
         self._first_s.setdefault(slot, now)
         self._began_s[slot], self._done_s[slot] = now, self._table.done_s[slot]
         self._held[slot] = now, self._table.gpus[slot]
@@ -189,6 +192,7 @@ class _Runs:
     def evict(self, now: float) -> int:
         """Take note of the evictions of the last cycle; how many there were."""
         evicted, table = self._scheduler.evicted, self._table
+        self._log.moves += len(self._scheduler.migrated)
         if evicted:
             gone = set(evicted)
             self._ends[:] = [each for each in self._ends if each[1] not in gone]

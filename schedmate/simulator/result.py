@@ -32,6 +32,7 @@ class Result:
     ``nodes`` (how many), ``pool`` (number in ``cluster.pools``). ``times_s``, ``allocated_gpus``,
     ``fragmented_nodes`` and ``waiting_jobs`` are one value a moment, true until the next. ``evictions`` counts running
     jobs that had to leave (their start is the first), ``lost_gpu_s`` the GPU time of their runs that was not saved,
+    ``restart_gpu_s`` what starting again took, ``moves`` how many of them went on elsewhere at once,
     ``skipped`` records left out by reason, a few of them in words in ``examples``. ``replay_s`` is the time of the
     replay loop, ``events`` the arrivals and ends in it; ``peak_memory_mib`` the high-water mark of the process when the
     replay was over. Where there are tenants, ``tenant_names`` are all of them, ``tenants`` is that of each job ("" for
@@ -58,6 +59,8 @@ class Result:
     peak_memory_mib: float
     evictions: int = 0
     lost_gpu_s: float = 0.0
+    moves: int = 0
+    restart_gpu_s: float = 0.0
     skipped: Mapping[str, int] = field(default_factory=dict)
     examples: tuple[str, ...] = ()
     tenant_names: tuple[str, ...] = ()
@@ -137,6 +140,8 @@ class Result:
             "makespan_s": self.makespan_s,
             "evictions": self.evictions,
             "lost_gpu_s": self.lost_gpu_s,
+            "moves": self.moves,
+            "restart_gpu_s": self.restart_gpu_s,
             "events": self.events,
             "replay_s": self.replay_s,
             "events_per_s": self.events_per_s,

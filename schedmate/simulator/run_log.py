@@ -22,7 +22,8 @@ class RunLog:
 
     ``ids`` are the job ids in the order of submission; ``places`` maps that number to (pool number, shares) where
     placements are kept; ``skipped`` counts records left out by reason. ``lost_gpu_s``: GPU time of evicted runs whose
-    work was not saved. Where there are tenants, ``tenants`` is that of each job, in the order of submission ("" for
+    work was not saved; ``restart_gpu_s`` what starting them again took. ``moves``: of the evictions, those that went on
+    elsewhere at once. Where there are tenants, ``tenants`` is that of each job, in the order of submission ("" for
     nobody's), and ``gpu_s`` the GPU time that the jobs of each have had.
     """
 
@@ -35,6 +36,8 @@ class RunLog:
     replay_s: float = 0.0
     evictions: int = 0
     lost_gpu_s: float = 0.0
+    moves: int = 0
+    restart_gpu_s: float = 0.0
     tenants: list[str] | None = None
     gpu_s: dict[str, float] = field(default_factory=dict)
 

@@ -79,6 +79,8 @@ def simulate(
         peak_memory_mib=_peak_memory_mib(),
         evictions=log.evictions,
         lost_gpu_s=log.lost_gpu_s,
+        moves=log.moves,
+        restart_gpu_s=log.restart_gpu_s,
         skipped=log.skipped,
         examples=tuple(log.examples),
         tenant_names=tuple(tenant_names(tenants)),

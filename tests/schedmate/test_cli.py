@@ -13,12 +13,14 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = (
     *("demo", "simulate", "analyze", "predict", "diagnose", "progress", "batch", "serve", "history", "config"),
     "version",
+    "workload",
 )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_is_useful(schedmate, command: str) -> None:
     words = {"batch": ["batch", "diagnose"], "history": ["history", "import"], "config": ["config", "show"]}
+    words["workload"] = ["workload", "generate"]
     done = schedmate(*words.get(command, [command]), "--help")
     assert done.returncode == 0
     assert f"schedmate {command}" in done.stdout.replace("\n", " ")

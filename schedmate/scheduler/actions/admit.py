@@ -20,6 +20,7 @@ from schedmate.scheduler.state import State
 from schedmate.scheduler.tenants import Queueing
 from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.trial import HEAD, Found, Place, Trial
+from schedmate.scheduler.types import Reservation
 
 RESERVED = "has a reservation, and fits now"
 PLANNED = "its reserved start has come"
@@ -105,11 +106,25 @@ def _planned(state: State, trial: Trial, slot: int, now: float) -> Found | None:
                 plan.slot == slot
                 and plan.start_s <= now
                 and plan.guaranteed == guaranteed
+                and (slot, guaranteed) not in trial.layer.void
                 and trial.has_quota(slot, plan.pool)
+                and not _meets_claim(state, plan, now)
                 and _is_free(state, plan.pool, plan.shares)
             ):
                 return Found(plan.pool, trial.within_quota(slot, plan.pool, plan.shares), 0, math.inf)
     return None
+
+
+def _meets_claim(state: State, plan: Reservation, now: float) -> bool:
+    """Whether a job might still be on nodes of a claim when that begins: its plan rests on estimates alone."""
+    if plan.guaranteed or plan.victims:
+        return False
+    limit_s, nodes = state.table.assumed[plan.slot].limit_s, {share[0] for share in plan.shares}
+    return any(
+        other.slot != plan.slot and now + limit_s > other.start_s and any(share[0] in nodes for share in other.shares)
+        for other in state.reservations.get(plan.pool, ())
+        if other.victims
+    )
 
 
 def _start_as_planned(trial: Trial, slot: int, found: Found) -> None:
@@ -149,7 +164,8 @@ class _Heads:
             return  # there is no counting to infinity
         for pool, plans in state.reservations.items():
             for slot in {plan.slot for plan in plans}:
-                self._count(slot, (pool,))
+                claimed = any(plan.victims for plan in plans if plan.slot == slot)
+                self._count(slot, () if claimed else (pool,))  # one that is sure to start soon keeps nobody waiting
 
     def start_all(self) -> None:
         """Until every head is blocked, and everyone who is to have a reservation has one."""

@@ -20,7 +20,7 @@ from schedmate.scheduler.classes import Group, QueueLane, Settled
 from schedmate.scheduler.cluster_types import UNLIMITED
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.pending import Entry
-from schedmate.scheduler.promises import bound_before, rank
+from schedmate.scheduler.promises import bound_before, plan_rank, rank
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.trial import Place, Trial
@@ -224,9 +224,9 @@ class _Groups:
         return [
             PlanBound(
                 plan.start_s,
-                rank(state, plan.slot),
-                plan.guaranteed or plan.locked,
-                plan.guaranteed,
+                plan_rank(state, plan),
+                plan.guaranteed or plan.locked or bool(plan.victims),
+                plan.guaranteed and not plan.victims and plan.start_s > self._now,
                 bound_before(state, plan),
             )
             for plan in state.reservations.get(pool, ())

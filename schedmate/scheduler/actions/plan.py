@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from schedmate.scheduler.actions.reserve import SHORTEST_EXTENSION_S
 from schedmate.scheduler.ahead import Ahead, Window, earliest, with_spare
+from schedmate.scheduler.claims import SHORTEST_SPAN_S, claimed_spare
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.expected_ends import ExpectedEnds
@@ -25,9 +26,6 @@ from schedmate.scheduler.timeline import Timeline
 from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.types import Reservation
 from schedmate.scheduler.use_ahead import UseAhead
-
-#: In plans every job takes some time.
-SHORTEST_SPAN_S = 1e-3
 
 #: Where so many jobs run on a pool, hardly a second passes without an early end: plans follow them this often only.
 MANY_RUNNING = 1000
@@ -64,7 +62,7 @@ def plan(state: State, tx: Transaction, now: float) -> None:
 
 def _void_on(state: State, layer: QueueLayer, pool: int, now: float) -> set[PlanKey]:
     """The plans of a pool that do not hold: of which something was taken, that have passed, that rest on what moved."""
-    plans = state.reservations.get(pool, ())
+    plans = [each for each in state.reservations.get(pool, ()) if not each.victims]  # a claim stays as it is
     overrun = layer.broken >> pool & 1 or _is_overrun(state, layer, pool, now)
     if overrun or any(each.guaranteed and each.start_s < now for each in plans):
         layer.broken |= 1 << pool
@@ -302,7 +300,7 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[Pla
             for slot in slots:
                 before = kept.get(slot)
                 looked_at = slot in follow or (slot, guaranteed) in void or (before is None and slot in old)
-                if not looked_at or (before is not None and before.locked):
+                if not looked_at or (before is not None and (before.locked or before.victims)):
                     continue
                 others = [each for key, each in kept.items() if key != slot and binds(state, each, slot)]
                 from_s = now
@@ -358,7 +356,7 @@ def _put(state: State, layer: QueueLayer, pool: int, plans: list[Reservation], s
     plans = _locked(state, plans)
     old = state.reservations.get(pool, ())
     if not state.policy.starts_by_plan:
-        plans = [each for search in searches for each in _beside_each_other(search, old, plans)]
+        plans = [each for search in searches for each in _beside_each_other(state, search, old, plans)]
     plans.sort(key=lambda each: (each.slot, each.guaranteed))
     kept = tuple(plans)
     if kept == old:
@@ -368,7 +366,9 @@ def _put(state: State, layer: QueueLayer, pool: int, plans: list[Reservation], s
     state.reservations = {**rest, pool: kept} if kept else rest
 
 
-def _beside_each_other(search: _Search, old: Sequence[Reservation], plans: list[Reservation]) -> list[Reservation]:
+def _beside_each_other(
+    state: State, search: _Search, old: Sequence[Reservation], plans: list[Reservation]
+) -> list[Reservation]:
     """The plans of one kind with what each leaves at its start: GPUs on its nodes, and quota."""
     before = {id(each) for each in old}
     of_kind = [each for each in plans if each.guaranteed == search.guaranteed]
@@ -378,7 +378,9 @@ def _beside_each_other(search: _Search, old: Sequence[Reservation], plans: list[
     found = []
     for each in of_kind:
         is_new = id(each) not in before
-        if is_new or any(_holds(other, each) for other in (*gone, *new)):
+        if each.victims:
+            spared = replace(each, spare=claimed_spare(state, each, of_kind))
+        elif is_new or any(_holds(other, each) for other in (*gone, *new)):
             spared = with_spare(search.ahead, each, of_kind)
         else:
             spared = each

@@ -59,6 +59,8 @@ def differences(spec: ClusterSpec, expect: Expectation, moment: Moment) -> list[
     ):
         if wanted is not None and tuple(wanted) != got:
             found.append(f"{what} should be {_list(wanted)}, was {_list(got)}{_reasons((*wanted, *got), moment)}")
+    if expect.told is not None and dict(expect.told) != moment.told:
+        found.append(f"told to leave by {dict(expect.told)} should be, were {moment.told}")
     if expect.refused is not None:
         found += _refused(expect.refused, moment)
     for name, words in (expect.why or {}).items():

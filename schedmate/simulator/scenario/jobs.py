@@ -113,7 +113,8 @@ def _replicas(names: list[str], core: dict[str, Any]) -> tuple[list[str], dict[s
     """Each replica of a service is a job of its own: ``web.1``, ``web.2``, ..."""
     (role,) = core["roles"]
     every = [f"{name}.{i + 1}" for name in names for i in range(role.replicas)]
-    return every, {**core, "roles": (replace(role, replicas=1, min_replicas=None),)}
+    of_service = {"service": names[0], "least_replicas": role.min_replicas or 0}
+    return every, {**core, **of_service, "roles": (replace(role, replicas=1, min_replicas=None),)}
 
 
 def _roles(where: str, value: Any) -> tuple[Role, ...]:

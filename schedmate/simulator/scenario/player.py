@@ -34,13 +34,15 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a cycle left behind: decisions of the jobs present by name, who was started in it and who was evicted."""
+    """What a cycle left behind: decisions of the jobs present by name, who was started in it and who was evicted, and
+    by when those must leave that have been told."""
 
     at_s: float
     decisions: dict[str, Decision]
     started: tuple[str, ...]
     evicted: tuple[str, ...]
     refused: dict[str, str]
+    told: dict[str, float]
 
 
 class Player:
@@ -198,4 +200,5 @@ class Player:
         gone, self._evicted = tuple(self._evicted), []
         decisions = {name: self.scheduler.decision(slot, now) for slot, name in self._names.items()}
         refused = {name: track.refused for name, track in self.tracks.items() if track.refused is not None}
-        return Moment(now, decisions, tuple(names), gone, refused)
+        told = {self._names[slot]: by_s for slot, by_s in self.scheduler.told_to_leave(now)}
+        return Moment(now, decisions, tuple(names), gone, refused, told)

@@ -123,6 +123,7 @@ def _expectation(where: str, value: Any) -> Expectation:
         "refused": _words,
         "whole_free": f.count,
         "why": f.text,
+        "told": f.seconds,
     }
     found: dict[str, Any] = {key: f.named(f"{where}: {key}", given[key], names[key]) for key in names if key in given}
     for key in ("started", "evicted"):

@@ -12,7 +12,9 @@ from prompts.errors import UserError
 from schedmate.scheduler import POLICIES, ClusterSpec, Job, Placement, Policy, PoolSpec, Scheduler
 from schedmate.scheduler.cluster_types import DeviceShare, Health, NodeShape
 from schedmate.scheduler.demand import Demand
-from schedmate.scheduler.policies import Order, at_once, by_due_time, by_estimate, by_submission
+from schedmate.scheduler.disruption import Disruption
+from schedmate.scheduler.placement.choices import RULES
+from schedmate.scheduler.policies import Order, at_once, by_due_time, by_estimate, by_patience, by_submission
 from schedmate.scheduler.tenants import Tenant
 from schedmate.simulator import cluster_file
 from schedmate.simulator.scenario import fields as f
@@ -49,7 +51,10 @@ def policy(where: str, value: Any) -> Policy:
     changed = f.converted(where, given, _POLICY)
     if "queueing" in changed:
         changed["queueing"] = queueing_from(where, changed["queueing"])
-    return replace(POLICIES[base], **changed)
+    try:
+        return replace(POLICIES[base], **changed)
+    except ValueError as error:
+        raise UserError(f"{where}: {error}", "use core, or give `reservations`") from None
 
 
 def _reservations(where: str, value: Any) -> float:
@@ -65,17 +70,51 @@ def _one_of(choices: Mapping[str, Order]) -> Callable[[str, Any], Order]:
     return choose
 
 
+def _placement(where: str, value: Any) -> str:
+    if value not in RULES:
+        raise UserError(f"{where}: no placement {value!r}", f"there are {', '.join(RULES)}")
+    return str(value)
+
+
+def _disruption(where: str, value: Any) -> Disruption:
+    """``{every: 30, moves: 50, ...}``; an empty mapping for the budget as it comes."""
+    try:
+        return Disruption(**f.converted(where, f.mapping(where, value), _DISRUPTION))
+    except ValueError as error:
+        raise UserError(f"{where}: {error}", "") from None
+
+
+_DISRUPTION: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
+    "every": ("every_s", f.seconds),
+    "moves": ("moves", lambda where, value: f.milli(where, value) / 1000),
+    "lost_share": ("lost_share", lambda where, value: f.milli(where, value) / 1000),
+    "price": ("price", lambda where, value: f.milli(where, value) / 1000),
+    "moves_per_job": ("moves_per_job", f.count),
+    "rest": ("rest_s", f.seconds),
+    "tenant_share": ("tenant_share", lambda where, value: f.milli(where, value) / 1000),
+    "left_broken": ("left_broken", lambda where, value: f.milli(where, value) / 1000),
+}
+
 _POLICY: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
-    "order": ("order", _one_of({"submission": by_submission, "estimate": by_estimate, "due": by_due_time})),
-    "reserve": ("reserve_from", _one_of({"at_once": at_once, "due": by_due_time})),
+    "order": (
+        "order",
+        _one_of({"submission": by_submission, "estimate": by_estimate, "due": by_due_time, "patience": by_patience}),
+    ),
+    "reserve": ("reserve_from", _one_of({"at_once": at_once, "due": by_due_time, "patience": by_patience})),
     "reservations": ("reservations", _reservations),
     "queueing": ("queueing", f.text),
     "fair_share": ("fair_share_s", f.seconds),
     "half_life": ("half_life_s", f.seconds),
     "ageing": ("ageing_s", f.seconds),
     "starvation_bound": ("starvation_bound_s", f.seconds),
+    "preempt": ("preempts", f.yes_no),
+    "min_run": ("min_run_s", f.seconds),
+    "most_preemptions": ("most_preemptions", f.count),
+    "spared": ("spared_s", f.seconds),
     "resize_every": ("resize_every_s", f.seconds),
     "confidence": ("confidence", lambda where, value: f.milli(where, value) / 1000),
+    "placement": ("placement", _placement),
+    "defragment": ("defragment", _disruption),
 }
 
 

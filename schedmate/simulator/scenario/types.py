@@ -69,6 +69,7 @@ class Expectation:
     refused: Mapping[str, str] | None = None
     whole_free: Mapping[str, int] | None = None
     why: Mapping[str, str] | None = None
+    told: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,5 +99,5 @@ def test_bad_options(tmp_path: Path) -> None:
     for words in (["--jobs", "3"], ["--seed", "-1"], ["--jobs", "many"]):
         assert _demo(tmp_path / "out", *words).returncode == 2
     done = _demo(tmp_path)
-    assert done.returncode == 2 and "not made by the demo" in done.stderr
+    assert done.returncode == 2 and "not made by `schedmate demo`" in done.stderr
     assert len(done.stderr.splitlines()) == 1

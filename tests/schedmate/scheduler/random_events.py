@@ -10,10 +10,22 @@ from typing import Any, Protocol
 from schedmate.scheduler import POLICIES, ClusterSpec, Demand, Hints, Policy, PoolSpec
 from schedmate.scheduler.cluster_types import NodeShape, Profile
 from schedmate.scheduler.demand import Role
+from schedmate.scheduler.disruption import Disruption
 from schedmate.scheduler.policies import at_once, by_submission
 from schedmate.scheduler.tenants import Queueing, Quota, Tenant
 from schedmate.scheduler.topology import Topology
 
+#: Moves as often as can be; the budget binds all the same.
+MOVES = Disruption(
+    every_s=0.0,
+    moves=500.0,
+    lost_share=0.001,
+    price=1.0,
+    moves_per_job=2,
+    rest_s=2.0,
+    tenant_share=2.0,
+    left_broken=0.0,
+)
 PROFILES = (Profile("small", 250, 10), Profile("large", 500, 20))
 
 
@@ -99,15 +111,26 @@ def _tenant(draw: Draw, name: str, left: dict[str, int], below: tuple[Tenant, ..
 def policies() -> dict[str, Policy]:
     """All policies, and the full queue layer in its ways; times short enough to matter here."""
     core = replace(
-        POLICIES["core"], order=by_submission, reserve_from=at_once, starvation_bound_s=30.0, resize_every_s=2.0
+        POLICIES["core"],
+        order=by_submission,
+        reserve_from=at_once,
+        starvation_bound_s=30.0,
+        min_run_s=1.0,
+        most_preemptions=2,
+        spared_s=6.0,
+        resize_every_s=2.0,
     )
     return {
         **POLICIES,
+        "core, nobody evicted for others": replace(core, preempts=False),
+        "easy with the layer, preempting": replace(POLICIES["easy"].with_queue_layer(), preempts=True, spared_s=6.0),
         "core at once": core,
         "core, two reserved": replace(core, reservations=2),
         "core, all reserved": replace(core, reservations=math.inf),
         "core, best effort": replace(core, queueing=Queueing.BEST_EFFORT),
         "core, strict": replace(core, queueing=Queueing.STRICT),
+        "core, moving": replace(core, defragment=MOVES),
+        "core, moving, two reserved": replace(core, defragment=MOVES, reservations=2),
         "core, ageing": replace(core, ageing_s=5.0, starvation_bound_s=math.inf),
         "easy with the layer": POLICIES["easy"].with_queue_layer(),
         "fifo with the layer": POLICIES["fifo"].with_queue_layer(),
@@ -140,11 +163,13 @@ def _queue_fields(draw: Draw, tree: tuple[Tenant, ...]) -> dict[str, Any]:
     asks: dict[str, Any] = {}
     if tree and not chance(draw, 4):
         asks["tenant"] = draw.one_of(("a/x", "a/y", "b", "b"))
-    if chance(draw, 5):
+    if chance(draw, 3):
         asks["priority"] = draw.number(0, 2)
     if chance(draw, 3):
         asks["scaling"] = draw.one_of((0.0, 0.5, 1.0))
         asks["repairable"] = chance(draw, 2)
+    if chance(draw, 6):
+        asks["service"], asks["least_replicas"] = draw.one_of((("r", 1), ("s", 2)))
     if not chance(draw, 3):
         asks["preemptible"] = True
         asks["grace_s"] = float(draw.number(0, 2)) if chance(draw, 2) else 0.0

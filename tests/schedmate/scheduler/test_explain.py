@@ -80,6 +80,8 @@ def check(scheduler: Scheduler, slot: int, now: float, tenants: tuple[Tenant, ..
         if change.job is None:
             other.set_tenants(unlimited(tenants), now)
             mine = slot
+        elif scheduler.state.table.evictions[slot]:
+            continue  # it waits at the head of its class, where one that is submitted anew does not
         else:
             other.withdraw(slot)
             mine = other.submit(replace(change.job, submit_s=job.submit_s - 1e-9))  # not behind those of the same time
@@ -115,7 +117,7 @@ def situations(policy: str, seed: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("policy", ["core at once", "core, two reserved", "core, strict", "core", "easy", "fifo"])
 def test_what_is_said_is_true(policy: str) -> None:
-    total = [situations(policy, seed) for seed in range(8)]
+    total = [situations(policy, seed) for seed in range(10)]
     asked, named = sum(a for a, _ in total), sum(n for _, n in total)
     assert asked >= 34, "six policies explain more than 200 situations"
     assert named >= 0.8 * asked, "and hardly any job waits without somebody being named for it"

@@ -15,6 +15,7 @@ from schedmate.scheduler import ClusterSpec, Job, Policy, Scheduler, Unschedulab
 from schedmate.scheduler.cluster_types import DeviceShare
 from schedmate.scheduler.device_ends import DeviceEnds
 from schedmate.simulator.audit import audit
+from schedmate.simulator.preemption_watch import PreemptionWatch
 from schedmate.simulator.scenario import setup
 from schedmate.simulator.scenario.types import Change
 
@@ -41,6 +42,8 @@ class Track:
     number: int = 0
     starves: bool = False
     evictions: int = 0
+    moves: int = 0
+    done_s: float = 0.0
 
     @property
     def due_s(self) -> float:
@@ -60,7 +63,9 @@ class World:
         self.tracks: dict[int, Track] = {}
         self.sick: dict[tuple[str, int], str] = {}
         self.bad: dict[tuple[str, int], set[int]] = {}
+        self.watch = PreemptionWatch()
         self.events = 0
+        self.moved: list[tuple[float, float]] = []
         self.history: list[tuple[float, list[str], list[str]]] = []
 
     # What may happen -----------------------------------------------------------------------------------------------
@@ -87,6 +92,7 @@ class World:
         if waiting:
             track = waiting[which % len(waiting)]
             self.scheduler.withdraw(track.slot)
+            self.watch.gone(track.slot)
             del self.tracks[track.slot]
 
     def evict(self, which: int) -> None:
@@ -148,6 +154,7 @@ class World:
             self._repaired(self.tracks[slot])
         for track in self.tracks.values():
             track.promised_s = math.inf
+        self.watch.broken()
         self._check()
 
     def rehearse(self) -> None:
@@ -187,6 +194,7 @@ class World:
 
     def _end(self, track: Track) -> None:
         self.scheduler.end(track.slot, self.now)
+        self.watch.gone(track.slot)
         del self.tracks[track.slot]
 
     def _back(self, slot: int) -> None:
@@ -195,14 +203,19 @@ class World:
         done_s = self.scheduler.state.table.done_s[slot]
         track.left_s = track.runtime_s - done_s
         track.evictions += 1
+        track.done_s = done_s
         track.start_s, track.promised_s = None, math.inf
 
     def _cycle(self) -> tuple[list[int], list[int]]:
         self._starving()
         twin = copy.deepcopy(self.scheduler) if self.twice else None
+        self.watch.before(self.scheduler, self.now)
         started, evicted = setup.cycle(self.scheduler, self.now)
         if twin is not None:
             assert setup.cycle(twin, self.now) == (started, evicted), "the same state decided differently"
+        wrong = self.watch.after(self.scheduler, self.now, started)
+        assert not wrong, "\n".join(["", *wrong])
+        self._moves(started, evicted)
         for slot in evicted:
             self._back(slot)
         for slot in started:
@@ -211,10 +224,36 @@ class World:
             self._resize(self.tracks[slot])
         self._promises()
         self._check()
-        self._helped(self._starving())
+        if not self.scheduler.preemptions:  # else the next cycle sees who is the first to be helped now
+            self._helped([track for track in self._starving() if track.slot not in evicted])
         name = [self.tracks[slot].job.job_id for slot in (*started, *evicted)]
         self.history.append((self.now, name[: len(started)], name[len(started) :]))
         return started, evicted
+
+    def _moves(self, started: list[int], evicted: list[int]) -> None:
+        """Who is moved goes on at once, may be moved, and the budget holds; called before the evictions are noted."""
+        limits, table, gpus = self.policy.defragment, self.scheduler.state.table, self.spec.gpus
+        for slot in self.scheduler.migrated:
+            track, job = self.tracks[slot], self.tracks[slot].job
+            assert limits is not None
+            assert slot in evicted, f"{job.job_id} was moved but not taken off its place"
+            assert slot in started, f"{job.job_id} was moved but not put on another"
+            assert job.preemptible, f"{job.job_id} may not be moved"
+            assert job.checkpoint_s is not None, f"{job.job_id} saves nothing by itself"
+            assert track.start_s is not None
+            assert self.now - track.start_s >= max(limits.rest_s if track.moves else 0.0, job.min_run_s), (
+                f"{job.job_id} has not rested"
+            )
+            track.moves += 1
+            assert track.moves <= limits.moves_per_job, f"{job.job_id} was moved {track.moves} times"
+            starting_s = job.restart_s if track.evictions else 0.0
+            lost_s = self.now - track.start_s - starting_s - (table.done_s[slot] - track.done_s) + job.restart_s
+            assert lost_s <= job.checkpoint_s + job.restart_s + EPSILON_S, f"{job.job_id} lost {lost_s} s"
+            self.moved.append((self.now, lost_s * table.demands[slot].gpu_milli / 1000))
+        if limits is not None:
+            hour = [gpu_s for at_s, gpu_s in self.moved if at_s > self.now - 3600.0]
+            assert len(hour) <= limits.moves_per_hour(gpus), f"{len(hour)} moves in an hour"
+            assert sum(hour) <= limits.lost_share * gpus * 3600.0 + EPSILON_S, f"{sum(hour)} GPU s lost in an hour"
 
     def _start(self, track: Track) -> None:
         job, shares = track.job, self.scheduler.state.table.shares[track.slot] or ()

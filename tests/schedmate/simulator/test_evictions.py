@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from analyzers.types import JobRecord
 from schedmate.scheduler import POLICIES, ClusterSpec
+from schedmate.scheduler.disruption import Disruption
 from schedmate.scheduler.policies import at_once, by_submission
-from schedmate.simulator import Estimates, Predicted, Preemptible, Restarts, simulate
+from schedmate.simulator import Estimates, Perfect, Predicted, Preemptible, Restarts, simulate
 
 PROMPT = replace(POLICIES["core"], order=by_submission, reserve_from=at_once)
 SPEC = ClusterSpec.uniform(2, 8)
@@ -92,3 +93,24 @@ def test_the_log_adds_up_whatever_is_claimed(
     most_s = work_s + result.lost_gpu_s + restart_s * 16 * result.evictions
     assert work_s + result.lost_gpu_s - 1e-6 <= used_s <= most_s + 1e-6
     assert result.evictions > 0 or used_s == pytest.approx(work_s)
+
+
+def test_moves_are_paid_for_and_counted() -> None:
+    """Two jobs of 3 of 8 GPUs, alone on their nodes after 100 s, are put together when the next one comes."""
+    moving = replace(PROMPT, defragment=Disruption(rest_s=1000.0, left_broken=0.0))
+    jobs = [
+        JobRecord("left", 0.0, 5000.0, 3, requested_s=5000.0),
+        JobRecord("filler", 0.0, 100.0, 5, requested_s=100.0),
+        JobRecord("right", 0.0, 5000.0, 3, requested_s=5000.0),
+        JobRecord("tick", 1210.0, 10.0, 8, requested_s=10.0),
+    ]
+    restarts = Restarts(checkpoint_s=600.0, restart_s=20.0)
+    results = {
+        name: simulate(jobs, SPEC, policy, Preemptible(Perfect(), restarts))
+        for name, policy in (("still", PROMPT), ("moving", moving))
+    }
+    moved = results["moving"]
+    assert (results["still"].moves, moved.moves, moved.evictions) == (0, 1, 1)
+    assert (moved.lost_gpu_s, moved.restart_gpu_s) == (3 * 10.0, 3 * 20.0)
+    assert sorted(moved.end_s) == [100.0, 1220.0, 5000.0, 5030.0]
+    assert moved.summary()["moves"] == 1

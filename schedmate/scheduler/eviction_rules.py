@@ -1,0 +1,228 @@
+"""Who may be evicted so that a waiting job can start, and at what price.
+
+Only a preemptible job that has run long enough, and either of two reasons: *preemption*, it is of a lower class; or
+*reclaim*, its tenant has borrowed what the waiting job's tenant is guaranteed. Neither takes a tenant below what it is
+guaranteed by giving to others; only its own jobs may do that. A service keeps its least number of replicas.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from schedmate.scheduler.cluster_types import WHOLE_MILLI
+from schedmate.scheduler.evictable import Kind
+from schedmate.scheduler.state import State
+from schedmate.scheduler.transaction import asked_milli, milli_of
+from schedmate.scheduler.types import Job
+
+
+class Candidate(NamedTuple):
+    """A running job that may be evicted. ``lost_gpu_s``: GPU time that is lost by it: work since its last checkpoint
+    and starting again. ``borrowed``: how far its tenant is above what it is guaranteed, as a part of that.
+
+    Candidates sort by price: least lost, lowest class, tenant that has borrowed most, latest started.
+    """
+
+    lost_gpu_s: float
+    priority: int
+    borrowed: float
+    start_s: float
+    slot: int
+    tenant: int
+    milli: int
+    gpus: int
+
+    @property
+    def price(self) -> tuple[float, ...]:
+        """What candidates are compared by, least first; no two are equal."""
+        return self.lost_gpu_s, self.priority, -self.borrowed, -self.start_s, self.slot
+
+
+@dataclass(slots=True)
+class Toll:
+    """What victims hold: by node of the tenant tree with all below it, by the very tenant, and replicas by service."""
+
+    milli: dict[int, int] = field(default_factory=dict)
+    by_tenant: dict[int, int] = field(default_factory=dict)
+    replicas: dict[str, int] = field(default_factory=dict)
+
+
+class Standing(NamedTuple):
+    """Claims that stand: running jobs that are to leave for them, and what will change when they have been taken up:
+    milli-GPU by (node of the tenant tree, pool), and replicas fewer by service."""
+
+    victims: frozenset[int]
+    milli: Mapping[tuple[int, int], int]
+    replicas: Mapping[str, int]
+
+
+class Rules:
+    """For the waiting job in ``slot`` on one pool, at ``now``."""
+
+    def __init__(self, state: State, standing: Standing, slot: int, pool: int, now: float) -> None:
+        layer = state.layer
+        table = state.table
+        lane, job = table.queue_lanes[slot], table.jobs[slot]
+        if layer is None or lane is None or job is None:
+            raise ValueError(f"slot {slot} does not wait in the queue layer")
+        self._state, self._layer, self._standing, self._pool, self._now = state, layer, standing, pool, now
+        self._tenant, self._priority = lane.tenant, job.priority
+        self._path = frozenset(layer.tree.path(lane.tenant))
+        self._guaranteed = [of_node[pool] for of_node in layer.tree.guaranteed]
+        self._held: list[int] | None = None
+        if layer.fair is not None:
+            changes = standing.milli
+            self._held = [of_node[pool] + changes.get((node, pool), 0) for node, of_node in enumerate(layer.fair.held)]
+        self.milli = asked_milli(table.demands[slot], state.cluster.spec.pools[pool])
+
+    def most_gpus(self) -> int:
+        """GPUs that evictions could free, at most: by kind of job alone, whoever has run too short or would leave."""
+        return sum(self._layer.evictable.gpus[self._pool][kind] for kind, _ in self._kinds())
+
+    def _kinds(self) -> Iterator[tuple[Kind, float]]:
+        """The kinds of running jobs that there is a reason to take from, and how far their tenants have borrowed."""
+        reclaims, path = self._may_reclaim(), self._layer.tree.path
+        for kind in self._layer.evictable.gpus[self._pool]:
+            if kind[1] < self._priority or (reclaims and self._tenant not in path(kind[0])):
+                borrowed = self._borrowed(kind[0])
+                if borrowed > 0.0:
+                    yield kind, borrowed
+
+    def _may_reclaim(self) -> bool:
+        """Whether reclaim is possible at all: the job is within what its tenant is guaranteed, or would be without its
+        tenant's jobs of lower classes."""
+        held, tenant, path = self._held, self._tenant, self._layer.tree.path
+        if held is None or not tenant:
+            return False
+        lower = sum(
+            gpus
+            for (other, priority), gpus in self._layer.evictable.gpus[self._pool].items()
+            if priority < self._priority and tenant in path(other)
+        )
+        return held[tenant] + self.milli - lower * WHOLE_MILLI <= self._guaranteed[tenant]
+
+    def candidates(self) -> tuple[list[Candidate], float]:
+        """All that may be evicted, least price first; and when another one has run long enough to be."""
+        evictable, pool, again_s = self._layer.evictable, self._pool, math.inf
+        found = list[Candidate]()
+        for (tenant, priority), borrowed in self._kinds():
+            for slot in evictable.slots(pool, (tenant, priority)):
+                from_s = self._protected_until_s(slot)
+                if from_s > self._now:
+                    again_s = min(again_s, from_s)
+                elif slot not in self._standing.victims:
+                    found.append(self._candidate(slot, tenant, priority, borrowed))
+        found.sort(key=lambda each: each.price)
+        return found, again_s
+
+    def _candidate(self, slot: int, tenant: int, priority: int, borrowed: float) -> Candidate:
+        table = self._state.table
+        milli = milli_of(table.demands[slot], table.shares[slot] or ())
+        return Candidate(
+            lost_gpu_s(self._state, slot, self._now), priority, borrowed, table.starts_s[slot], slot, tenant, milli,
+            table.gpus[slot],
+        )  # fmt: skip
+
+    def _borrowed(self, tenant: int) -> float:
+        """Least of what the tenant and those above it use beyond their guarantee, as a part of that; 0 for those that
+        may lose nothing to this job, infinite for those from which it takes nothing that is others'."""
+        held, least = self._held, math.inf
+        if held is None:
+            return least
+        for node in self._layer.tree.path(tenant):
+            if node not in self._path:
+                own = self._guaranteed[node]
+                least = min(least, (held[node] - own) / max(own, WHOLE_MILLI))
+        return least
+
+    def _protected_until_s(self, slot: int) -> float:
+        """From when on a running job may be told to leave."""
+        table, policy = self._state.table, self._state.policy
+        job = table.jobs[slot]
+        if job is None:
+            return math.inf
+        least_s = max(job.min_run_s, policy.min_run_s)
+        if table.preemptions[slot] >= policy.most_preemptions:
+            least_s = max(least_s, policy.spared_s)
+        return table.starts_s[slot] + least_s - job.grace_s
+
+    def allow(self, victims: Iterable[Candidate]) -> bool:
+        """Whether exactly these may be evicted for the job: by all rules, and its quota when they have gone."""
+        toll, chosen = Toll(), list(victims)
+        for each in chosen:
+            if not self.may_add(toll, each):
+                return False
+            self.add(toll, each)
+        return self.has_quota(toll) and self.has_reason(chosen, toll)
+
+    def may_add(self, toll: Toll, victim: Candidate) -> bool:
+        """Whether one more victim takes no tenant below its guarantee and no service below its minimum."""
+        held = self._held
+        if held is not None:
+            for node in self._layer.tree.path(victim.tenant):
+                left = held[node] - toll.milli.get(node, 0) - victim.milli
+                if node not in self._path and left < self._guaranteed[node]:
+                    return False
+        job = self._job(victim)
+        if job.service is None:
+            return True
+        leaving = self._standing.replicas.get(job.service, 0) + toll.replicas.get(job.service, 0)
+        return self._layer.evictable.replicas.get(job.service, 0) - leaving > job.least_replicas
+
+    def add(self, toll: Toll, victim: Candidate, sign: int = 1) -> None:
+        """One more victim, or one less."""
+        for node in self._layer.tree.path(victim.tenant):
+            toll.milli[node] = toll.milli.get(node, 0) + sign * victim.milli
+        toll.by_tenant[victim.tenant] = toll.by_tenant.get(victim.tenant, 0) + sign * victim.milli
+        service = self._job(victim).service
+        if service is not None:
+            toll.replicas[service] = toll.replicas.get(service, 0) + sign
+
+    def _job(self, victim: Candidate) -> Job:
+        job = self._state.table.jobs[victim.slot]
+        if job is None:
+            raise ValueError(f"slot {victim.slot} holds no job")
+        return job
+
+    def has_reason(self, victims: Iterable[Candidate], toll: Toll) -> bool:
+        """Whether each victim is of a lower class, or the job is within its guarantee when they have gone."""
+        return all(each.priority < self._priority or self._reclaims_from(each.tenant, toll) for each in victims)
+
+    def _reclaims_from(self, tenant: int, toll: Toll) -> bool:
+        """Whether the job's tenant, and those above it as far as they are not above the other one, are within what they
+        are guaranteed with the job."""
+        held, theirs = self._held, self._layer.tree.path(tenant)
+        own = [node for node in self._path if node not in theirs]
+        return (
+            held is not None
+            and bool(own)
+            and all(held[node] - toll.milli.get(node, 0) + self.milli <= self._guaranteed[node] for node in own)
+        )
+
+    def has_quota(self, toll: Toll) -> bool:
+        """Whether the job has quota when the victims have gone."""
+        use = self._layer.use
+        if use is None:
+            return True
+        if toll.by_tenant:
+            use = use.copy()
+            for tenant, milli in toll.by_tenant.items():
+                use.charge(tenant, self._pool, -milli)
+        return use.bound(self._tenant, self._pool, self.milli) < 0
+
+
+def lost_gpu_s(state: State, slot: int, now: float) -> float:
+    """GPU time that is lost if the running job in ``slot`` is told to leave at ``now``."""
+    table = state.table
+    job = table.jobs[slot]
+    if job is None:
+        return 0.0
+    gone_s, phase = now + job.grace_s, table.phases.get(slot)
+    if phase is not None:  # its work is counted in seconds at full size
+        lost_s = phase.work_by(gone_s) - phase.saved_by(job, gone_s, told=True)
+        return table.demands[slot].gpus * lost_s + table.gpus[slot] * job.restart_s
+    ran_s = table.work_s(slot, gone_s)
+    return table.gpus[slot] * (ran_s - job.saved_s(ran_s, told=True) + job.restart_s)

@@ -1,0 +1,127 @@
+"""Victims against brute force on small clusters: none can be spared, and few jobs are cleared as cheaply as can be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schedmate.scheduler import POLICIES, ClusterSpec, Demand, Job, PoolSpec, Quota, Role, Scheduler, Tenant
+from schedmate.scheduler.claims import standing
+from schedmate.scheduler.clearing import clear_nodes
+from schedmate.scheduler.cluster_types import NodeShape
+from schedmate.scheduler.eviction_rules import Candidate, Rules, Toll
+from schedmate.scheduler.eviction_search import FEW, find_victims
+from schedmate.scheduler.placement import place
+from schedmate.scheduler.policies import at_once, by_submission
+from schedmate.scheduler.topology import Topology
+from schedmate.scheduler.vacated import Vacated
+
+NOW = 100.0
+CORE = replace(POLICIES["core"], order=by_submission, reserve_from=at_once, min_run_s=0.0, preempts=False)
+PLAIN = ClusterSpec((PoolSpec("gpu", 5, 4),))
+DETAILED = ClusterSpec(
+    (PoolSpec.detailed("gpu", ((6, NodeShape(4, cpus_milli=8000)),), Topology.regular(6, {"leaf": 3})),)
+)
+
+
+@st.composite
+def situations(draw: st.DrawFn, detailed: bool) -> tuple[Scheduler, int]:
+    """A packed cluster, and the slot of a job of a middle class that waits."""
+    spec = DETAILED if detailed else PLAIN
+    guaranteed = draw(st.tuples(st.integers(0, 10), st.integers(0, 10)))
+    tenants = [Tenant(name, {"gpu": Quota(float(n))}) for name, n in zip("ab", guaranteed, strict=True)]
+    scheduler = Scheduler(spec, CORE, tenants if draw(st.booleans()) else ())
+    names = st.sampled_from([None, "a", "b"] if scheduler.state.layer and scheduler.state.layer.use else [None])
+    for i in range(draw(st.integers(4, 14))):
+        gpus = draw(st.sampled_from([1, 1, 2, 2, 3, 4, 6, 8]))
+        checkpoint_s = draw(st.sampled_from([None, 10.0, 30.0, 70.0]))
+        job = Job(
+            f"r{i}", gpus, 0.0, limit_s=1e6, tenant=draw(names), priority=draw(st.integers(0, 2)),
+            preemptible=draw(st.integers(0, 3)) > 0, checkpoint_s=checkpoint_s,
+            service=draw(st.sampled_from([None, None, "s"])), least_replicas=1,
+        )  # fmt: skip
+        scheduler.submit(job)
+    scheduler.cycle(0.0)
+    for slot in [slot for slot, shares in enumerate(scheduler.state.table.shares) if shares is None]:
+        scheduler.withdraw(slot)
+    demand = draw(st.sampled_from(_demands(detailed)))
+    return scheduler, scheduler.submit(
+        Job("new", demand.gpus, NOW, limit_s=10.0, tenant=draw(names), priority=1, demand=demand)
+    )
+
+
+def _demands(detailed: bool) -> list[Demand]:
+    sizes = [Demand.plain(gpus) for gpus in (1, 2, 3, 4, 6, 8, 12)]
+    if not detailed:
+        return sizes
+    return [
+        *sizes,
+        Demand.of(gpus=8, level="leaf", required=True),
+        Demand.of((Role(replicas=3, gpus=2),)),
+        Demand.of((Role(replicas=2, gpus=2, cpus_milli=4000),), level="leaf", required=True),
+        Demand.of((Role(replicas=2, gpus=2),), level="node", required=True),
+        Demand.of((Role(gpus=2, cpus_milli=6000),)),
+    ]
+
+
+def search(scheduler: Scheduler, slot: int) -> tuple[Vacated, Rules, list[Candidate]]:
+    state = scheduler.state
+    rules = Rules(state, standing(state), slot, 0, NOW)
+    what_if = Vacated(state.cluster.pools[0], state.table.shares, (), place, state.table.demands[slot])
+    return what_if, rules, rules.candidates()[0]
+
+
+def suffice(what_if: Vacated, rules: Rules, chosen: tuple[Candidate, ...]) -> bool:
+    return rules.allow(chosen) and what_if.fits_without(chosen) is not None
+
+
+@pytest.mark.parametrize("detailed", [False, True])
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_no_victim_can_be_spared_and_few_are_cheapest(detailed: bool, data: st.DataObject) -> None:
+    scheduler, slot = data.draw(situations(detailed))
+    what_if, rules, candidates = search(scheduler, slot)
+    if suffice(what_if, rules, ()):
+        return
+    before = what_if.index.copy()
+    found = find_victims(what_if, rules, candidates)
+    assert what_if.index == before, "the search leaves nothing behind"
+    if found is None:
+        for size in range(1, min(4, len(candidates)) + 1):
+            for chosen in combinations(candidates, size):
+                assert not suffice(what_if, rules, chosen) or len(candidates) > FEW, f"{chosen} would do"
+        return
+    assert suffice(what_if, rules, found.chosen)
+    for size in range(len(found.chosen)):
+        for fewer in combinations(found.chosen, size):
+            assert not suffice(what_if, rules, fewer), f"{fewer} of {found.chosen} would do"
+    single = what_if.demand.gpus <= 4 and sum(role.replicas for role in what_if.demand.roles) <= 1
+    if len(candidates) <= FEW or (single and rules.has_quota(Toll())):
+        size = len(found.chosen)
+        for smaller in range(1, size):
+            assert not any(suffice(what_if, rules, chosen) for chosen in combinations(candidates, smaller))
+        lost = sum(each.lost_gpu_s for each in found.chosen)
+        cheaper = (c for c in combinations(candidates, size) if sum(each.lost_gpu_s for each in c) < lost - 1e-6)
+        assert not any(suffice(what_if, rules, chosen) for chosen in cheaper), "another set loses less"
+
+
+@pytest.mark.parametrize("detailed", [False, True])
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_clearing_nodes_spares_whom_it_can(detailed: bool, data: st.DataObject) -> None:
+    scheduler, slot = data.draw(situations(detailed))
+    what_if, rules, candidates = search(scheduler, slot)
+    if suffice(what_if, rules, ()):
+        return
+    before = what_if.index.copy()
+    found = clear_nodes(what_if, rules, candidates)
+    assert what_if.index == before
+    if found is not None:
+        assert suffice(what_if, rules, found.chosen)
+        for spared in found.chosen:
+            fewer = tuple(each for each in found.chosen if each is not spared)
+            assert not suffice(what_if, rules, fewer), f"{spared.slot} need not leave"
