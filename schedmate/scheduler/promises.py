@@ -54,7 +54,7 @@ def tell(state: State) -> None:
         sure = [plan for plan in plans if plan.guaranteed and (plan.slot, True) not in layer.void]
         if not sure:
             continue
-        lowest = max(rank(state, plan.slot) for plan in sure)
+        lowest = max(plan_rank(state, plan) for plan in sure)
         rivals = _rivals(state, pool, lowest, min(layer.promised.get(plan.slot, NEVER) for plan in sure))
         for plan in sure:
             own, before = plan_rank(state, plan), layer.promised.get(plan.slot, NEVER)

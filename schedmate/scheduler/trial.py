@@ -308,7 +308,7 @@ class Trial:
             use.charge(lane.tenant, found.pool, change)
         if beside:
             spare = self.state.cluster.pools[found.pool].less(spare, found.shares)
-        return plan if use is plan.use and spare is plan.spare else plan.leaving(spare, use)
+        return plan if use is plan.use and spare is plan.spare else plan.sparing(spare, use)
 
     def _reason(self, found: Found) -> str:
         if found.leave_s < math.inf:
