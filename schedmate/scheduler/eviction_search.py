@@ -31,6 +31,8 @@ MOST_ON_A_NODE = 10
 
 def find_victims(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate]) -> Victims | None:
     """Victims for a gang that has no placement now, or no quota; ``candidates`` are least price first."""
+    if what_if.place(what_if.without(candidates)) is None:
+        return None
     if len(candidates) <= FEW:
         return _cheapest(what_if, rules, candidates)
     if is_single(what_if.demand, what_if.index.capacity):

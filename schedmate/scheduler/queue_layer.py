@@ -46,7 +46,7 @@ class QueueLayer:
     rank of the strict head that is blocked there in this cycle. ``migrated`` are the slots moved in the last cycle,
     ``ledger`` is what moves have cost. ``evictable`` runs and could make room; ``no_victims``: what it rests on that
     nobody is evicted for a waiting job (see `actions.preempt`); ``spared_s``: when that changes because something has
-    run long enough; ``sought_s``: by slot, when victims for it were last looked for where thousands run. ``claimed``:
+    run long enough; ``sought_s``: by sequence, when victims were last looked for in vain where many run. ``claimed``:
     slots for which others leave.
     """
 

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from schedmate.scheduler.actions.age import age
-from schedmate.scheduler.actions.plan import FOLLOW_S, MANY_RUNNING
+from schedmate.scheduler.actions.plan import FOLLOW_S
 from schedmate.scheduler.claims import claimed_spare, kinds, standing
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import WHOLE_MILLI
@@ -39,6 +39,11 @@ FOR_QUOTA = "takes back what its tenant is guaranteed from {}"
 #: back all behind it.
 DEPTH = 4
 
+
+#: Where so many jobs run something changes all the time, and a search is no small thing: a job for which none was found
+#: is looked at again after `FOLLOW_S`, and no more than so many are looked at in vain in one cycle.
+CROWD = 200
+MOST_IN_VAIN = 2
 
 #: Refusals that are remembered.
 MOST_REFUSALS = 4096
@@ -80,6 +85,7 @@ class _Preempting:
         self._state, self._layer, self._tx, self._now = state, layer, tx, now
         self._standing = standing(state)
         self._known_sums: dict[tuple[int, int], tuple[int, int]] = {}
+        self._in_vain = 0
 
     def in_order(self) -> list[int]:
         """The slots to look at: those with a reservation and the first of every lane."""
@@ -113,6 +119,8 @@ class _Preempting:
         """A look at counters: whether there could be anything for the job on any of its pools."""
         state, layer, job = self._state, self._layer, self._state.table.jobs[slot]
         demand, priority = state.table.demands[slot], job.priority if job is not None else 0
+        if self._rests(slot):
+            return False
         for pool in lane.pools:
             if not layer.evictable.gpus[pool]:
                 continue
@@ -140,7 +148,7 @@ class _Preempting:
         """Evict for the job in ``slot`` if that lets it start; whether it does."""
         table = self._state.table
         lane = table.queue_lanes[slot]
-        if lane is None or table.live[slot] is None or self._waits_for_its_turn(slot, lane):
+        if lane is None or table.live[slot] is None or (self._in_vain >= MOST_IN_VAIN and self._is_crowded(lane)):
             return False
         if Trial(self._state, self._tx, self._now).find(slot) is not None:
             return False
@@ -192,16 +200,18 @@ class _Preempting:
                     return True
         return False
 
-    def _waits_for_its_turn(self, slot: int, lane: QueueLane) -> bool:
-        """Where thousands run a search takes long and something changes all the time: not for each job each time."""
-        layer = self._layer
-        if all(len(layer.ends[pool].order) < MANY_RUNNING for pool in lane.pools):
-            return False
-        if self._now < layer.sought_s.get(slot, -math.inf) + FOLLOW_S:
-            return True
-        recent = {each: at_s for each, at_s in layer.sought_s.items() if self._now < at_s + FOLLOW_S}
-        layer.sought_s = {**recent, slot: self._now}
-        return False
+    def _is_crowded(self, lane: QueueLane) -> bool:
+        return any(len(self._layer.ends[pool].order) >= CROWD for pool in lane.pools)
+
+    def _rests(self, slot: int) -> bool:
+        """Whether victims for a job were looked for in vain a moment ago."""
+        return self._now < self._layer.sought_s.get(self._state.table.entries[slot][1], -math.inf) + FOLLOW_S
+
+    def _found_nothing(self, slot: int, lane: QueueLane) -> None:
+        if self._is_crowded(lane):
+            self._in_vain += 1
+            recent = {each: at_s for each, at_s in self._layer.sought_s.items() if self._now < at_s + FOLLOW_S}
+            self._layer.sought_s = {**recent, self._state.table.entries[slot][1]: self._now}
 
     def _taking(self, slot: int, lane: QueueLane, pool: int) -> _Taking | None:
         """Victims on one pool; that there are none is remembered until something there has changed."""
@@ -219,6 +229,8 @@ class _Preempting:
         candidates, spared_s = rules.candidates()
         older = [each for each in candidates if each.slot not in self._tx.started]
         found = self._find(slot, lane, pool, rules, older) if older else None
+        if older and found is None:
+            self._found_nothing(slot, lane)
         if found is None and len(older) == len(candidates):
             if len(layer.no_victims) > MOST_REFUSALS:
                 layer.no_victims.clear()
