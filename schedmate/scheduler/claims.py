@@ -36,10 +36,11 @@ def standing(state: State) -> Standing:
     """What all claims together will change."""
     layer, table = state.layer, state.table
     milli: dict[tuple[int, int], int] = {}
+    less: dict[tuple[int, int], int] = {}
     replicas: dict[str, int] = {}
     victims = set()
     if layer is None:
-        return Standing(frozenset(), milli, replicas)
+        return Standing(frozenset(), milli, less, replicas)
     for plan in claims(state):
         moves = [(plan.slot, asked_milli(table.demands[plan.slot], state.cluster.spec.pools[plan.pool]))]
         for victim in plan.victims:
@@ -53,8 +54,10 @@ def standing(state: State) -> Standing:
         for slot, change in moves:
             lane = table.queue_lanes[slot]
             for node in layer.tree.path(lane.tenant if lane is not None else 0):
-                milli[node, plan.pool] = milli.get((node, plan.pool), 0) + change
-    return Standing(frozenset(victims), milli, replicas)
+                at = node, plan.pool
+                milli[at] = milli.get(at, 0) + change
+                less[at] = less.get(at, 0) + min(change, 0)
+    return Standing(frozenset(victims), milli, less, replicas)
 
 
 def without_victims(state: State, pool: int, victims: Sequence[Victim]) -> Index:

@@ -52,10 +52,11 @@ class Toll:
 
 class Standing(NamedTuple):
     """Claims that stand: running jobs that are to leave for them, and what will change when they have been taken up:
-    milli-GPU by (node of the tenant tree, pool), and replicas fewer by service."""
+    milli-GPU by (node of the tenant tree, pool), of that those that become ``less``, and replicas fewer by service."""
 
     victims: frozenset[int]
     milli: Mapping[tuple[int, int], int]
+    less: Mapping[tuple[int, int], int]
     replicas: Mapping[str, int]
 
 
@@ -72,10 +73,13 @@ class Rules:
         self._tenant, self._priority = lane.tenant, job.priority
         self._path = frozenset(layer.tree.path(lane.tenant))
         self._guaranteed = [of_node[pool] for of_node in layer.tree.guaranteed]
+        # What tenants will hold counts for who asks, what they hold meanwhile for those who give.
         self._held: list[int] | None = None
+        self._kept: list[int] = []
         if layer.fair is not None:
-            changes = standing.milli
-            self._held = [of_node[pool] + changes.get((node, pool), 0) for node, of_node in enumerate(layer.fair.held)]
+            held, more, less = [of_node[pool] for of_node in layer.fair.held], standing.milli, standing.less
+            self._held = [milli + more.get((node, pool), 0) for node, milli in enumerate(held)]
+            self._kept = [milli + less.get((node, pool), 0) for node, milli in enumerate(held)]
         self.milli = asked_milli(table.demands[slot], state.cluster.spec.pools[pool])
 
     def most_gpus(self) -> int:
@@ -129,13 +133,13 @@ class Rules:
     def _borrowed(self, tenant: int) -> float:
         """Least of what the tenant and those above it use beyond their guarantee, as a part of that; 0 for those that
         may lose nothing to this job, infinite for those from which it takes nothing that is others'."""
-        held, least = self._held, math.inf
-        if held is None:
+        least = math.inf
+        if self._held is None:
             return least
         for node in self._layer.tree.path(tenant):
             if node not in self._path:
                 own = self._guaranteed[node]
-                least = min(least, (held[node] - own) / max(own, WHOLE_MILLI))
+                least = min(least, (self._kept[node] - own) / max(own, WHOLE_MILLI))
         return least
 
     def _protected_until_s(self, slot: int) -> float:
@@ -160,10 +164,9 @@ class Rules:
 
     def may_add(self, toll: Toll, victim: Candidate) -> bool:
         """Whether one more victim takes no tenant below its guarantee and no service below its minimum."""
-        held = self._held
-        if held is not None:
+        if self._held is not None:
             for node in self._layer.tree.path(victim.tenant):
-                left = held[node] - toll.milli.get(node, 0) - victim.milli
+                left = self._kept[node] - toll.milli.get(node, 0) - victim.milli
                 if node not in self._path and left < self._guaranteed[node]:
                     return False
         job = self._job(victim)

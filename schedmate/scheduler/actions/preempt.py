@@ -21,6 +21,8 @@ from schedmate.scheduler.cluster_types import WHOLE_MILLI
 from schedmate.scheduler.elastic import minimum
 from schedmate.scheduler.eviction_rules import Candidate, Rules, Toll
 from schedmate.scheduler.eviction_search import find_victims
+from schedmate.scheduler.placement.elastic import shrunk
+from schedmate.scheduler.pool_index import PoolIndex
 from schedmate.scheduler.promises import binds
 from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.shrinking import Shrinking, smaller, surplus
@@ -248,6 +250,11 @@ class _Preempting:
         victims = find_victims(what_if, rules, candidates)
         if victims is None or not victims.chosen or not self._has_later_quota(lane, pool, late, victims, rules):
             return None
+        index, demand = state.cluster.pools[pool], state.table.demands[slot]
+        if demand.elastic and isinstance(
+            index, PoolIndex
+        ):  # others leave for the least that it needs; it may grow later
+            victims = victims._replace(shares=shrunk(index, demand, victims.shares, minimum(demand)))
         return _Taking(pool, victims, late, self._gone_s(victims.chosen))
 
     def _gone_s(self, victims: Sequence[Candidate]) -> float:

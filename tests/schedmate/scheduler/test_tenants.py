@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedmate.scheduler import POLICIES, ClusterSpec, Job, PoolSpec, Quota, Scheduler, Tenant, Unschedulable
@@ -119,6 +119,7 @@ def trees(draw: st.DrawFn) -> tuple[Tenant, ...]:
     return tuple(found)
 
 
+@settings(deadline=None)
 @given(st.data(), trees())
 def test_no_limit_is_ever_exceeded_and_guaranteed_gpus_can_always_be_had(
     data: st.DataObject, tenants: tuple[Tenant, ...]
