@@ -111,7 +111,8 @@ def main() -> int:
     try:
         spec, missing = present(read_spec(wanted.spec, wanted.data))
         if wanted.shakes is not None:
-            spec = replace(spec, seeds=tuple(range(1, wanted.shakes + 1)) or (0,))
+            seeds = tuple(range(1, wanted.shakes + 1))
+            spec = replace(spec, seeds=seeds or (0,), shake_s=spec.shake_s if seeds else 0.0)
         if wanted.only:
             spec = replace(spec, workloads=tuple(each for each in spec.workloads if each.name in wanted.only))
         groups = planned(spec)

@@ -11,7 +11,7 @@ from schedmate.simulator import Estimates, Result, simulate
 from schedmate.simulator.detail import detail
 from schedmate.simulator.estimates import Noted
 from schedmate.simulator.headline import HEADLINES, headline
-from schedmate.simulator.shaking import SHAKE_S, shaken
+from schedmate.simulator.shake import SHAKE_S, shaken
 
 
 def replays(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Sequence
 from heapq import heappop, heappush
@@ -300,9 +301,22 @@ class Scheduler:
 
     def cycle(self, now: float) -> list[int]:
         """Decide what starts at ``now``; returns the slots started, in the order of the decisions. ``ValueError`` for a
-        time that is not finite."""
+        time that is not finite.
+
+        The garbage collector, where it is on, is kept out of it: a full pass would make a decision take several times
+        as long. It makes up for that between two cycles, as soon as the caller makes something new.
+        """
         if not -math.inf < now < math.inf:
             raise ValueError(f"a cycle at {now} s")
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return self._cycle(now)
+        finally:
+            if collects:
+                gc.enable()
+
+    def _cycle(self, now: float) -> list[int]:
         layer = self.state.layer
         if layer is not None and now < self._idle_until_s and layer.is_idle and not self.state.fresh:
             self._last_s, layer.evicted, layer.resized = now, (), ()

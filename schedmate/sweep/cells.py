@@ -17,7 +17,8 @@ from schedmate.scheduler import ClusterSpec, Tenant
 from schedmate.simulator import simulate
 from schedmate.simulator.cluster_file import read_cluster, read_tenants, uniform_cluster
 from schedmate.simulator.headline import headline
-from schedmate.simulator.shaking import at_load, shaken
+from schedmate.simulator.load import at_load
+from schedmate.simulator.shake import shaken
 from schedmate.sweep.generated import generate
 from schedmate.sweep.spec import Workload
 from schedmate.traces import open_trace

@@ -14,7 +14,7 @@ from schedmate.files import read_small
 from schedmate.knowledge import ESTIMATES, uses_estimates
 from schedmate.scheduler import POLICIES
 from schedmate.simulator import policy_named
-from schedmate.simulator.shaking import SHAKE_S
+from schedmate.simulator.shake import SHAKE_S
 
 _EXAMPLE = "write for example `trace: jobs.csv`, `nodes: 16`, `policies: [fifo, kant]`; docs/sweep.md has all keys"
 _MOST_SEEDS = 1000
@@ -59,7 +59,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """``runs`` are (policy, estimates). ``seeds`` of the shakes; (0,) is the trace as it is."""
+    """``runs`` are (policy, estimates). ``seeds`` of the shakes; (0,), with ``shake_s`` 0, is the trace as it is."""
 
     workloads: tuple[Workload, ...]
     runs: tuple[tuple[str, str], ...]
@@ -102,7 +102,7 @@ def _spec(found: Mapping[Any, Any], folder: Path) -> Spec:
         _runs(found),
         tuple(_number("loads", each, 0.01, 100.0) for each in _list("loads", found.get("loads", [1.0]))),
         tuple(range(1, shakes + 1)) if shakes else (0,),
-        _number("shake_s", found.get("shake_s", SHAKE_S), 0.0, 1e9),
+        _number("shake_s", found.get("shake_s", SHAKE_S), 0.0, 1e9) if shakes else 0.0,
     )
 
 

@@ -20,7 +20,7 @@ from schedmate.console import plain
 from schedmate.knowledge import estimates_named
 from schedmate.scheduler import ClusterSpec
 from schedmate.simulator import Requested, simulate
-from schedmate.simulator.shaking import shaken
+from schedmate.simulator.shake import shaken
 
 ROOT = Path(__file__).resolve().parents[3]
 

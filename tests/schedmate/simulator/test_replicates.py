@@ -1,4 +1,4 @@
-"""Shaken inputs, intervals over replicates, and the bounded data that pictures are drawn from."""
+"""Loads, intervals over replicates, and the bounded data that pictures are drawn from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from schedmate.simulator.detail import detail, held
 from schedmate.simulator.estimates import Noted
 from schedmate.simulator.headline import HEADLINES, headline
 from schedmate.simulator.intervals import Interval, paired_ratio
-from schedmate.simulator.shaking import at_load, shaken
+from schedmate.simulator.load import at_load
 
 JOBS = [
     JobRecord(
@@ -25,23 +25,6 @@ JOBS = [
     for i in range(200)
 ]
 CLUSTER = ClusterSpec.uniform(5, 4)
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(1, 10**6), st.floats(0, 1e4))
-def test_shaking_moves_every_job_a_little_and_loses_none(seed: int, within_s: float) -> None:
-    moved = shaken(JOBS, seed, within_s)
-    submits = [job.submit_s for job in moved]
-    assert submits == sorted(submits)
-    before = {job.job_id: job for job in JOBS}
-    assert {job.job_id for job in moved} == before.keys()
-    assert all(abs(job.submit_s - before[job.job_id].submit_s) <= within_s + 1e-6 for job in moved)
-    assert moved == shaken(JOBS, seed, within_s)
-
-
-def test_seeds_differ_and_seed_0_is_the_trace_itself() -> None:
-    assert shaken(JOBS, 0) == JOBS
-    assert shaken(JOBS, 1) != shaken(JOBS, 2)
 
 
 def test_load_scales_the_times_between_submissions() -> None:

@@ -19,7 +19,7 @@ from prompts.errors import UserError
 from schedmate.ports import ItemFailed
 from schedmate.simulator import Requested, simulate
 from schedmate.simulator.headline import headline
-from schedmate.simulator.shaking import shaken
+from schedmate.simulator.shake import shaken
 from schedmate.sweep.cells import cluster_of, read_records, run_cell
 from schedmate.sweep.run import Options, all_na, planned, run_sweep
 from schedmate.sweep.spec import Spec, read_spec
