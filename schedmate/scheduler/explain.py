@@ -109,15 +109,16 @@ def explain(scheduler: Scheduler, slot: int, now: float) -> Explanation:
     expected_s, guaranteed_s = decision.expected_start_s, decision.guaranteed_start_s
     plan_s = guaranteed_s if expected_s is None else expected_s
     between = (None, None) if plan_s is None else _interval(scheduler, slot, now, plan_s)
+    starts = try_cycle(scheduler, slot, now, Given()).starts  # then nothing is in its way, and no change is needed
     return replace(
         found,
         ahead=len(_before(scheduler, slot, now)),
-        blockers=tuple(_blockers(scheduler, slot, now)),
+        blockers=() if starts else tuple(_blockers(scheduler, slot, now)),
         expected_start_s=plan_s,
         earliest_s=between[0],
         latest_s=between[1],
         guaranteed_start_s=guaranteed_s,
-        sooner=tuple(_sooner(scheduler, slot, now)),
+        sooner=() if starts else tuple(_sooner(scheduler, slot, now)),
     )
 
 

@@ -182,3 +182,9 @@ def test_quota_and_health_are_named() -> None:
     found = check(scheduler, wide, 0)
     assert found.blockers == (Blocker("health", nodes=("p/1",)),)
     assert "but for nodes that take no work: p/1" in found.words()
+
+
+def test_nothing_is_in_the_way_of_a_job_that_starts_in_the_next_cycle() -> None:
+    scheduler = Scheduler(ClusterSpec.uniform(1), CORE)
+    found = check(scheduler, scheduler.submit(Job("new", 8, 0, limit_s=100.0)), 0)
+    assert (found.blockers, found.sooner) == ((), ())
