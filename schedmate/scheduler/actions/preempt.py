@@ -42,8 +42,9 @@ FOR_QUOTA = "takes back what its tenant is guaranteed from {}"
 DEPTH = 4
 
 
-#: Where so many jobs run something changes all the time, and a search is no small thing: a job for which none was found
-#: is looked at again after `FOLLOW_S`, and no more than so many are looked at in vain in one cycle.
+#: Where so many jobs run something changes all the time, and a search is no small thing, nor is asking all that run
+#: whether they may be taken from: a job for which nothing was found is looked at again after `FOLLOW_S`, and no more
+#: than so many are looked at in vain in one cycle.
 CROWD = 200
 MOST_IN_VAIN = 2
 
@@ -231,7 +232,7 @@ class _Preempting:
         candidates, spared_s = rules.candidates()
         older = [each for each in candidates if each.slot not in self._tx.started]
         found = self._find(slot, lane, pool, rules, older) if older else None
-        if older and found is None:
+        if found is None:
             self._found_nothing(slot, lane)
         if found is None and len(older) == len(candidates):
             if len(layer.no_victims) > MOST_REFUSALS:
