@@ -27,6 +27,12 @@ REQUEST_NAMES: tuple[str, ...] = ("limit_s", "gpus", "gpu_type", "nodes", "memor
 #: How a job can end.
 Outcome = Literal["completed", "failed", "cancelled", "timeout"]
 
+#: Where a job stands or how it ended, as exactly as schedulers tell.
+State = Literal[
+    "pending", "running", "suspended", "completed", "failed", "cancelled", "timeout", "node_fail", "out_of_memory",
+    "boot_fail", "deadline", "preempted",
+]  # fmt: skip
+
 Category = Literal[
     "infrastructure-hardware", "infrastructure-network", "storage", "framework", "user-code",
     "resource-request", "scheduler-or-preemption", "data", "unknown", "none",
@@ -165,9 +171,13 @@ class Diagnosis:
 class JobRecord:
     """One job of the past, or one row of a trace. Times are seconds on the trace's own clock.
 
-    ``duration_s`` is the runtime until the job ended for whatever reason; None while it runs.
-    ``requested_s`` is the user's time limit or estimate. ``workdir`` is where its source lies, as the trace names it:
-    a relative one starts at the trace's own folder.
+    ``duration_s`` is the runtime until the job ended for whatever reason, over all ``attempts``; None while it runs and
+    for a job that never ran. ``requested_s`` is the user's time limit or estimate; ``eligible_s`` when nothing (a
+    dependency, a hold) but the queue kept it from starting; ``end_s`` when it last ended, later than start plus
+    duration where it was started more than once. ``state`` is what ``outcome`` puts coarsely. ``gpu_milli``: of each
+    of the ``gpus`` only so many thousandths were asked for. ``gpu_type`` may name several, with ``|`` between them.
+    ``cpus`` and ``memory_mib`` are those of the whole job.
+    ``workdir`` is where its source lies, as the trace names it: a relative one starts at the trace's own folder.
     """
 
     job_id: str
@@ -188,4 +198,12 @@ class JobRecord:
     peak_gpu_memory_mib: float | None = None
     mean_gpu_utilization: float | None = None
     peak_host_memory_mib: float | None = None
+    eligible_s: float | None = None
+    end_s: float | None = None
+    state: State | None = None
+    partition: str | None = None
+    cpus: float | None = None
+    memory_mib: float | None = None
+    gpu_milli: int | None = None
+    attempts: int | None = None
     workdir: str | None = None

@@ -22,6 +22,7 @@ from schedmate.commands import (
     progress,
     serve,
     simulate,
+    trace,
     version,
     workload,
 )
@@ -66,7 +67,7 @@ def _root(
 
 
 for _module in (
-    demo, simulate, workload, analyze, predict, diagnose, progress, batch, serve, history, config, version
+    demo, simulate, trace, workload, analyze, predict, diagnose, progress, batch, serve, history, config, version
 ):  # fmt: skip
     _module.register(app)
 

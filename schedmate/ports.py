@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TextIO, TypeVar, runtime_checkable
 
 from analyzers.types import JobRecord
 from prompts.errors import UserError
 
 TRACE_FORMATS = "schedmate.trace_formats"
+TRACE_WRITERS = "schedmate.trace_writers"
 CLUSTER_BACKENDS = "schedmate.cluster_backends"
 ENGINES = "schedmate.engines"
 CLI = "schedmate.cli"
@@ -19,18 +20,28 @@ CLI = "schedmate.cli"
 
 @dataclass(slots=True)
 class TraceNotes:
-    """What a reader has to say beside the rows: skipped rows by reason, the first few in words, header facts."""
+    """What a reader has to say beside the rows: skipped rows by reason, the first few in words, header facts.
+
+    ``remarks`` counts, by what was odd, rows that were used all the same. ``epoch_s`` is the Unix time of second 0 of
+    the trace's clock where that is known (0 for a trace that has dates), None for a clock of its own.
+    """
 
     rows: int = 0
     skipped: dict[str, int] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
     header: dict[str, str] = field(default_factory=dict)
+    remarks: dict[str, int] = field(default_factory=dict)
+    epoch_s: float | None = None
 
     def skip(self, reason: str, where: str) -> None:
         """Count a row that was left out, keeping the first five in words."""
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
         if len(self.examples) < 5:
             self.examples.append(f"{where}: {reason}")
+
+    def remark(self, what: str, count: int = 1) -> None:
+        """Count something odd about a row that is used all the same."""
+        self.remarks[what] = self.remarks.get(what, 0) + count
 
 
 @runtime_checkable
@@ -45,6 +56,20 @@ class TraceFormat(Protocol):
 
     def read(self, path: Path, notes: TraceNotes, options: Mapping[str, str]) -> Iterator[JobRecord]:
         """Yield the jobs in the file's order; count bad rows in ``notes``; raise `UserError` for a bad file."""
+        ...
+
+
+@runtime_checkable
+class TraceWriter(Protocol):
+    """Writes job records in one file format."""
+
+    name: str
+
+    def write(self, records: Iterable[JobRecord], stream: TextIO, notes: TraceNotes) -> tuple[int, Mapping[str, int]]:
+        """Write all records. Returns how many were written and, by what was lost, how many jobs lost it.
+
+        ``notes`` are those of the reader that ``records`` come from, for header facts.
+        """
         ...
 
 

@@ -8,15 +8,20 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, get_args
 
-from analyzers.types import JobRecord, Outcome
+from analyzers.types import JobRecord, Outcome, State
 from prompts.redaction import redact, redact_tree
 
 _FIELDS = {f.name for f in dataclasses.fields(JobRecord)}
-_TEXTS = ("user", "tenant", "name", "command", "gpu_type", "fingerprint", "workdir")
-_NUMBERS = ("start_s", "requested_s", "peak_gpu_memory_mib", "mean_gpu_utilization", "peak_host_memory_mib")
+_TEXTS = ("user", "tenant", "name", "command", "gpu_type", "fingerprint", "partition", "workdir")
+_NUMBERS = (
+    "start_s", "requested_s", "peak_gpu_memory_mib", "mean_gpu_utilization", "peak_host_memory_mib", "eligible_s",
+    "end_s", "cpus", "memory_mib",
+)  # fmt: skip
+_COUNTS = ("nodes", "gpu_milli", "attempts")
 #: Larger numbers are garbage and would overflow further on; the comparison also refuses NaN and infinities.
 _MAX_NUMBER = 1e15
 _OUTCOMES = frozenset(get_args(Outcome))
+_STATES = frozenset(get_args(State))
 
 
 class BadRecordError(ValueError):
@@ -69,10 +74,13 @@ def _check(values: Mapping[str, Any]) -> None:
     for name in _NUMBERS:
         if values.get(name) is not None and not _is_number(values[name]):
             raise BadRecordError(f"{name} is no number")
-    if values.get("nodes") is not None and not _is_whole(values["nodes"]):
-        raise BadRecordError("nodes is no whole number")
+    for name in _COUNTS:
+        if values.get(name) is not None and not _is_whole(values[name]):
+            raise BadRecordError(f"{name} is no whole number")
     if values.get("outcome") is not None and values["outcome"] not in _OUTCOMES:
         raise BadRecordError("outcome is none of " + ", ".join(sorted(_OUTCOMES)))
+    if values.get("state") is not None and values["state"] not in _STATES:
+        raise BadRecordError("state is none of " + ", ".join(sorted(_STATES)))
     if not isinstance(values.get("facts", {}), Mapping):
         raise BadRecordError("facts is no object")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,12 +39,18 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "status": ("status", "state", "outcome", "jobstate", "jobstatus", "exitstatus", "phase", "result"),
     "gpu_type": ("gputype", "gpumodel", "gpuspec", "accelerator", "acceleratortype"),
     "nodes": ("nodes", "numnodes", "nnodes", "nodenum", "nodecount", "allocnodes", "reqnodes"),
+    "partition": ("partition", "partitionname", "queue", "queuename"),
+    "eligible": ("eligible", "eligibletime", "eligibleat"),
+    "cpus": ("cpus", "numcpus", "cpunum", "cpucount", "ncpus", "reqcpus", "alloccpus", "cpureq"),
+    "memory_mib": ("memorymib", "memmib", "requestedmemorymib", "reqmemorymib"),
+    "gpu_milli": ("gpumilli",),
+    "attempts": ("attempts", "numattempts", "tries"),
     "peak_gpu_memory_mib": ("peakgpumemorymib", "maxgpumemorymib", "gpumemorymib"),
     "mean_gpu_utilization": ("meangpuutilization", "gpuutilization", "gpuutil", "avggpuutil"),
     "peak_host_memory_mib": ("peakhostmemorymib", "maxrssmib", "hostmemorymib"),
     "workdir": ("workdir", "workingdirectory", "workdirectory", "cwd"),
 }  # fmt: skip
-_TIMES = ("submit", "duration", "start", "end", "requested")
+_TIMES = ("submit", "duration", "start", "end", "requested", "eligible")
 UNITS_S: Mapping[str, float] = {"s": 1.0, "ms": 1e-3, "min": 60.0, "h": 3600.0}
 _UNIT_WORDS: Mapping[str, str] = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
@@ -75,7 +81,7 @@ def recognised(header_line: str) -> int:
 
 def layout_of(path: Path, header_line: str, options: Mapping[str, str]) -> Layout:
     """Find the columns. Raises `UserError` naming the columns there are when a needed one is not among them."""
-    known = {*COLUMNS, "time_unit", "delimiter"}
+    known = {*COLUMNS, "time_unit", "delimiter", "timezone"}
     if unknown := sorted(set(options) - known):
         raise UserError(f"{path}: no column or option {unknown[0]!r}", f"known: {', '.join(sorted(known))}")
     delimiter = _chosen_delimiter(options.get("delimiter")) or _delimiter(header_line)
@@ -84,19 +90,29 @@ def layout_of(path: Path, header_line: str, options: Mapping[str, str]) -> Layou
     for canonical in COLUMNS:
         if canonical in options:
             columns[canonical] = _position(path, header, options[canonical], canonical)
-    if "duration" in options:
-        columns.pop("end", None)
-    elif "end" in options:
+    if "duration" not in options and "end" in options:
         columns.pop("duration", None)
     _require(path, header, columns)
+    units = {name: _unit_s(header[columns[name]], options, path) for name in _TIMES if name in columns}
+    return _layout(delimiter, header, columns, units)
+
+
+def layout_by_names(path: Path, header_line: str, names: Mapping[str, str]) -> Layout:
+    """The layout of a published table: canonical name -> its header, times in seconds; headers may be missing."""
+    header = _cells(header_line, ",")
+    columns = {canonical: header.index(name) for canonical, name in names.items() if name in header}
+    _require(path, header, columns)
+    return _layout(",", header, columns, dict.fromkeys(_TIMES, 1.0))
+
+
+def header_has(header_line: str, names: Iterable[str]) -> bool:
+    """Whether a comma separated header line holds all these columns."""
+    return set(names) <= set(_cells(header_line, ","))
+
+
+def _layout(delimiter: str, header: list[str], columns: Mapping[str, int], unit_s: Mapping[str, float]) -> Layout:
     needed = ("submit", "gpus", *(("duration",) if "duration" in columns else ("start", "end")))
-    return Layout(
-        delimiter,
-        tuple(header),
-        columns,
-        {name: _unit_s(header[columns[name]], options, path) for name in _TIMES if name in columns},
-        1 + max(columns[name] for name in needed),
-    )
+    return Layout(delimiter, tuple(header), columns, unit_s, 1 + max(columns[name] for name in needed))
 
 
 def _cells(header_line: str, delimiter: str) -> list[str]:

@@ -1,12 +1,11 @@
-"""Cells to values: times, durations, counts, outcomes; `BadValueError` says why a cell can not be used."""
+"""Cells to values: durations, counts, states; `BadValueError` says why a cell can not be used."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
-from analyzers.types import Outcome
+from analyzers.types import Outcome, State
 
 #: Beyond these a number is garbage, and differences of times lose their seconds.
 MAX_TIME_S = 1e13
@@ -15,26 +14,32 @@ MAX_GPUS = 10_000_000
 _CLOCK = re.compile(
     r"^(?:(?P<days>\d{1,9})-)?(?P<first>\d{1,12}):(?P<second>\d{1,6})(?::(?P<third>\d{1,6}(?:\.\d+)?))?$"
 )
-_WORDS_BY_OUTCOME: Mapping[Outcome, str] = {
-    "completed": "completed complete success successful succeeded pass passed done finished ok",
-    "failed": "failed fail failure error nodefail outofmemory oom bootfail crashed",
-    "cancelled": "cancelled canceled killed revoked preempted stopped deleted aborted",
-    "timeout": "timeout timedout timelimit deadline",
+_WORDS_BY_STATE: Mapping[State, str] = {
+    "completed": "completed complete success successful succeeded pass passed done finished ok terminated",
+    "failed": "failed fail failure error crashed",
+    "node_fail": "nodefail nodefailure",
+    "out_of_memory": "outofmemory oom oomkilled",
+    "boot_fail": "bootfail",
+    "cancelled": "cancelled canceled killed revoked stopped deleted aborted",
+    "preempted": "preempted evicted",
+    "timeout": "timeout timedout timelimit",
+    "deadline": "deadline",
+    "running": "running completing",
+    "pending": "pending queued waiting configuring requeued",
+    "suspended": "suspended",
 }
-_OUTCOME_OF: Mapping[str, Outcome] = {word: end for end, words in _WORDS_BY_OUTCOME.items() for word in words.split()}
+_STATE_OF: Mapping[str, State] = {word: state for state, words in _WORDS_BY_STATE.items() for word in words.split()}
+_OUTCOME_OF: Mapping[State, Outcome] = {
+    "completed": "completed", "failed": "failed", "node_fail": "failed", "out_of_memory": "failed",
+    "boot_fail": "failed", "cancelled": "cancelled", "preempted": "cancelled", "timeout": "timeout",
+    "deadline": "timeout",
+}  # fmt: skip
+#: States of jobs that have not ended.
+UNENDED: frozenset[State | None] = frozenset({"pending", "running", "suspended"})
 
 
 class BadValueError(ValueError):
     """A cell that makes its row unusable; the text is the reason."""
-
-
-def time_s(cell: str, unit_s: float, what: str) -> float:
-    """A point in time as seconds: a number in the given unit, or ISO-8601 (UTC where no zone is stated)."""
-    try:
-        value = float(cell) * unit_s
-    except ValueError:
-        return _iso_s(cell, what)
-    return _in_range(value, what)
 
 
 def duration_s(cell: str, unit_s: float, what: str) -> float:
@@ -48,15 +53,15 @@ def duration_s(cell: str, unit_s: float, what: str) -> float:
     return value
 
 
-def whole(cell: str, what: str) -> int:
-    """A whole number of at least 1."""
+def whole(cell: str, what: str, least: int = 1) -> int:
+    """A whole number of at least ``least`` (0 or 1)."""
     try:
         value = float(cell)
     except ValueError:
         raise BadValueError(f"{what} is {'missing' if not cell.strip() else 'no number'}") from None
     if value != value or value in (float("inf"), float("-inf")):
         raise BadValueError(f"{what} is not finite")
-    if value <= 0:
+    if value < 0 or (value == 0 and least > 0):
         raise BadValueError(f"{what} is {'0' if value == 0 else 'negative'}")
     if value > MAX_GPUS:
         raise BadValueError(f"{what} is out of range")
@@ -79,12 +84,17 @@ def text(cell: str) -> str | None:
     return cell.strip() or None
 
 
-def outcome(cell: str) -> Outcome | None:
-    """The outcome a status word stands for; None for words such as RUNNING or unknown codes."""
+def state(cell: str) -> State | None:
+    """The state that a status word stands for; None for unknown words and codes."""
     words = cell.lower().split()  # "CANCELLED by 1001": the first word counts
     if not words:
         return None
-    return _OUTCOME_OF.get(words[0].replace("_", "").replace("-", "")) or _OUTCOME_OF.get("".join(words))
+    return _STATE_OF.get(words[0].replace("_", "").replace("-", "")) or _STATE_OF.get("".join(words))
+
+
+def outcome_of(ended: State | None) -> Outcome | None:
+    """How a job ended, coarsely; None while it has not."""
+    return None if ended is None else _OUTCOME_OF.get(ended)
 
 
 def _in_range(value: float, what: str) -> float:
@@ -93,17 +103,6 @@ def _in_range(value: float, what: str) -> float:
     if abs(value) > MAX_TIME_S:
         raise BadValueError(f"{what} is out of range")
     return value
-
-
-def _iso_s(cell: str, what: str) -> float:
-    stripped = cell.strip()
-    if not stripped:
-        raise BadValueError(f"{what} is missing")
-    try:
-        moment = datetime.fromisoformat(stripped)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        raise BadValueError(f"{what} is neither a number nor an ISO-8601 time") from None
 
 
 def _clock_s(cell: str, what: str) -> float:

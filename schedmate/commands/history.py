@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from prompts.errors import UserError
+from schedmate.commands.trace_flags import Columns, Delimiter, Format, TimeUnit, Timezone
 from schedmate.console import err, out, print_json, progress, safe, visible
 from schedmate.durations import parse_moment, short_duration
 
@@ -31,16 +32,12 @@ def _history() -> None:
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(help="A trace: CSV or SWF, plain or gzip.", metavar="FILE")],
-    format_name: Annotated[
-        str | None, typer.Option("--format", help="csv or swf (default: told from the content).", metavar="NAME")
-    ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option("--column", help="Take NAME from this CSV column; repeatable.", metavar="NAME=HEADER"),
-    ] = None,
-    time_unit: Annotated[str, typer.Option("--time-unit", help="Unit of CSV times: s, ms, min or h.")] = "",
-    delimiter: Annotated[str, typer.Option("--delimiter", help="CSV delimiter, one character or tab.")] = "",
+    file: Annotated[Path, typer.Argument(help="A trace: CSV, SWF, an sacct dump or another.", metavar="FILE")],
+    format_name: Format = None,
+    column: Columns = None,
+    time_unit: TimeUnit = "",
+    delimiter: Delimiter = "",
+    timezone: Timezone = "",
     prefix: Annotated[
         str, typer.Option("--prefix", help="Put before each job id, to tell clusters with the same ids apart.")
     ] = "",
@@ -52,7 +49,7 @@ def import_(
     """
     from schedmate.traces import open_trace, told_skips, trace_options
 
-    records, notes = open_trace(file, format_name, trace_options(column or [], time_unit, delimiter))
+    records, notes = open_trace(file, format_name, trace_options(column or [], time_unit, delimiter, timezone))
     store = _store()
     # Taken whole before anything is written, so that a damaged file adds nothing.
     read = list(_counted(records, prefix))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from prompts.errors import UserError
+from schedmate.commands.trace_flags import Delimiter, Format, TimeUnit, Timezone
 from schedmate.console import err, out, print_json, progress, safe
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _ESTIMATES = ("requested", "perfect", "predicted")
 
 
 def simulate(
-    trace: Annotated[Path, typer.Argument(help="Trace of jobs, plain or gzip.", metavar="TRACE")],
+    trace: Annotated[Path, typer.Argument(help="Trace of jobs: CSV, SWF, an sacct dump or another.", metavar="TRACE")],
     nodes: Annotated[int | None, typer.Option("--nodes", help="Number of equal nodes.", metavar="N")] = None,
     gpus_per_node: Annotated[int, typer.Option("--gpus-per-node", help="GPUs of each node.", metavar="G")] = 8,
     cluster: Annotated[
@@ -41,9 +42,7 @@ def simulate(
             metavar="requested|perfect|predicted",
         ),
     ] = "perfect",
-    format_: Annotated[
-        str | None, typer.Option("--format", help="Trace format, csv or swf; found out if not given.", metavar="NAME")
-    ] = None,
+    format_: Format = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
@@ -53,8 +52,9 @@ def simulate(
             metavar="NAME=HEADER",
         ),
     ] = None,
-    time_unit: Annotated[str, typer.Option("--time-unit", help="Unit of CSV times: s, ms, min or h.")] = "",
-    delimiter: Annotated[str, typer.Option("--delimiter", help="CSV delimiter, one character or tab.")] = "",
+    time_unit: TimeUnit = "",
+    delimiter: Delimiter = "",
+    timezone: Timezone = "",
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Replay a trace of jobs on a cluster and compare policies.
@@ -72,8 +72,15 @@ def simulate(
     needing = [policy_named(name).name for name in names if policy_named(name).needs_estimates]
     if estimates not in _ESTIMATES:
         raise UserError(f"--estimates {estimates}: not known", f"give one of {', '.join(_ESTIMATES)}")
-    jobs, notes = _read(trace, format_, trace_options(column or [], time_unit, delimiter))
+    jobs, notes = _read(trace, format_, trace_options(column or [], time_unit, delimiter, timezone))
     warnings = _trace_warnings(trace, notes, jobs, estimates, needing)
+    if cluster is None:
+        jobs, typed = _of_any_type(jobs)
+        if typed:
+            warnings.append(
+                f"{typed} of {len(jobs)} jobs name a GPU type, which is not minded: --nodes says nothing of types "
+                "(--cluster FILE does)"
+            )
     if estimates == "perfect" and (told := [name for name in names if name != "fifo"]):
         warnings.append(
             f"{' and '.join(told)} knew the true runtimes, which no scheduler does: "
@@ -128,6 +135,14 @@ def _read(path: Path, format_name: str | None, options: Mapping[str, str]) -> tu
 
     records, notes = open_trace(path, format_name, options)
     return sorted(records, key=lambda record: record.submit_s), notes
+
+
+def _of_any_type(jobs: Sequence[JobRecord]) -> tuple[list[JobRecord], int]:
+    """The jobs without their GPU type, and how many had one: equal nodes of unknown type take any."""
+    from dataclasses import replace
+
+    freed = [job if job.gpu_type is None else replace(job, gpu_type=None) for job in jobs]
+    return freed, sum(job.gpu_type is not None for job in jobs)
 
 
 def _knowledge(name: str) -> Estimates:

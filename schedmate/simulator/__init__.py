@@ -20,6 +20,7 @@ are arrays with one value a job.
 from schedmate.simulator.estimates import Estimates, Perfect, Predicted, Predictor, Preemptible, Requested, Restarts
 from schedmate.simulator.metrics import Distribution, Steps
 from schedmate.simulator.result import Result
+from schedmate.simulator.shake import shaken
 from schedmate.simulator.simulation import policy_named, simulate
 
 __all__ = [
@@ -34,5 +35,6 @@ __all__ = [
     "Result",
     "Steps",
     "policy_named",
+    "shaken",
     "simulate",
 ]

@@ -30,6 +30,7 @@ COMMANDS: dict[str, list[str]] = {
     "progress": ["progress", "job.log", "--json"],
     "history import": ["history", "import", "trace.csv", "--json"],
     "history list": ["history", "list", "--json"],
+    "trace": ["trace", "describe", "trace.csv", "--json"],
     "simulate": ["simulate", "trace.csv", "--nodes", "2", "--policy", "fifo,sjf,easy,kant", "--json"],
     "batch": [
         "batch",
@@ -44,6 +45,7 @@ COMMANDS: dict[str, list[str]] = {
         "--json",
     ],
     "demo": ["demo", "--jobs", "30", "--out", "demo-out", "--json"],
+    "workload": ["workload", "generate", "--jobs", "10", "--seed", "1", "--out", "workload-out", "--json"],
     "serve": ["serve", "--port", "0"],
 }
 

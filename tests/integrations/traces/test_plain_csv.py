@@ -62,6 +62,8 @@ def test_every_optional_column(tmp_path: Path) -> None:
             outcome="cancelled",
             gpu_type="A100",
             nodes=2,
+            end_s=250,
+            state="cancelled",
         )
     ]
 

@@ -46,6 +46,8 @@ def test_the_fields(tmp_path: Path) -> None:
             name="app2",
             requested_s=600,
             outcome="completed",
+            end_s=420,
+            state="completed",
         )
     ]
     assert notes.header == {"Computer": "test machine", "MaxProcs": "128"}

@@ -1,0 +1,311 @@
+"""What ``sacct --parsable2`` (or ``--parsable``) prints, with any columns in any order.
+
+| column | is |
+|---|---|
+| JobID (else JobIDRaw) | id: ``12_3`` array task, ``12+0`` component of a heterogeneous job, ``12.batch`` step |
+| Submit, Eligible, Start, End | local times of the machine that ran sacct (option ``timezone``), or Unix seconds |
+| ElapsedRaw, Elapsed | runtime; time suspended is not in it |
+| TimelimitRaw (minutes), Timelimit | limit |
+| AllocTRES, else ReqTRES (before 20.11: AllocGRES, ReqGRES) | GPUs and their type, CPUs, memory, nodes |
+| State, Restarts | state; attempts. With ``--duplicates`` each attempt is a row, and they become one job |
+| User, Account, Partition, JobName, SubmitLine | user, tenant, partition, name, command |
+| MaxRSS, TRESUsageInMax, TRESUsageInAve of steps | peak memory of a task; GPU memory and utilisation |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from analyzers.types import JobRecord
+from integrations.traces import slurm_values as slurm
+from integrations.traces.clock import Clock, number_or_time, zone_named
+from integrations.traces.slurm_jobs import Gathering, Measured, Row, record_of
+from integrations.traces.values import BadValueError, duration_s, text
+from prompts.errors import UserError
+from schedmate.ports import TraceNotes
+from schedmate.trace_files import head_text, lines
+
+_OPTIONS = frozenset({"timezone", "delimiter"})
+#: Columns whose text may hold the delimiter.
+_FREE_TEXT = ("submitline", "jobname", "comment", "admincomment", "systemcomment", "workdir", "extra", "constraints")
+#: A submit line may run over so many lines.
+_MAX_LINES_OF_A_ROW = 50
+_DASHES = re.compile(r"-+(?: +-+)+\s*$")
+_COMMAND = (
+    "sacct --allusers --parsable2 --format JobID,JobName,User,Account,Partition,State,Submit,Eligible,Start,End,"
+    "ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqTRES,AllocTRES"
+)
+
+
+class SacctTrace:
+    """Reads a dump of Slurm's accounting as text."""
+
+    name = "sacct"
+
+    def matches(self, path: Path, head: bytes) -> bool:
+        """True when the first line has sacct's columns, or is the header of its table for people."""
+        rows = head_text(head).splitlines()[:2]
+        if not rows:
+            return False
+        if len(rows) == 2 and "jobid" in rows[0].lower().split() and _DASHES.match(rows[1]):
+            return True
+        names = {cell.strip().lower() for cell in rows[0].split("|")}
+        return bool(names & {"jobid", "jobidraw"}) and bool(names & {"submit", "start", "elapsed", "elapsedraw"})
+
+    def read(self, path: Path, notes: TraceNotes, options: Mapping[str, str]) -> Iterator[JobRecord]:
+        """Read the header at once, then yield the jobs; steps are read into their job."""
+        if unknown := sorted(set(options) - _OPTIONS):
+            raise UserError(f"{path}: sacct takes no option {unknown[0]!r}", f"known: {', '.join(sorted(_OPTIONS))}")
+        numbered = enumerate(lines(path, notes), start=1)
+        header = next((line for _, line in numbered if line.strip()), "")
+        if "|" not in header and "delimiter" not in options:
+            raise UserError(f"{path}: this is sacct's table for people, which cuts what it shows", f"use {_COMMAND}")
+        columns = _Columns(path, header, options.get("delimiter") or "|")
+        notes.header.update({name: name for name in columns.names})
+        notes.header["timezone"] = options.get("timezone") or "UTC (assumed)"
+        notes.epoch_s = 0.0
+        clock = Clock(zone_named(options.get("timezone", "UTC")), notes)
+        return _jobs(_whole_rows(numbered, columns, notes), _Reader(columns, clock, notes), notes)
+
+
+class _Columns:
+    """Where each column stands, and rows to cells."""
+
+    def __init__(self, path: Path, header: str, delimiter: str) -> None:
+        self.delimiter = delimiter
+        self.names = [name.strip().lower().partition("%")[0] for name in header.rstrip("\r\n").split(delimiter)]
+        if self.names[-1] == "":  # --parsable ends every row with a delimiter
+            self.names.pop()
+        self.at = {name: position for position, name in reversed(list(enumerate(self.names)))}
+        self.free = [self.at[name] for name in _FREE_TEXT if name in self.at]
+        self.ends_in_text = self.names[-1] in _FREE_TEXT
+        self._require(path)
+
+    def _require(self, path: Path) -> None:
+        needed = {
+            "JobID": ("jobid", "jobidraw"),
+            "Submit": ("submit",),
+            "Start": ("start",),
+            "ElapsedRaw": ("elapsedraw", "elapsed", "end"),
+            "AllocTRES": ("alloctres", "reqtres", "allocgres", "reqgres"),
+            "State": ("state",),
+        }
+        missing = [name for name, any_of in needed.items() if not set(any_of) & set(self.at)]
+        if missing:
+            raise UserError(f"{path}: the dump has no column {', '.join(missing)}", f"dump it with {_COMMAND}")
+
+    def split(self, row: str) -> list[str]:
+        """Cells of a row; delimiters inside a name or command are put back where that makes sense of the row."""
+        cells = row.rstrip("\r\n").split(self.delimiter)
+        extra = len(cells) - len(self.names)
+        if extra == 1 and cells[-1] == "":
+            cells.pop()
+        elif extra > 0:
+            return self._rejoined(cells, extra)
+        return cells
+
+    def _rejoined(self, cells: list[str], extra: int) -> list[str]:
+        state, submit = self.at["state"], self.at["submit"]
+        for position in self.free:
+            joined = self.delimiter.join(cells[position : position + extra + 1])
+            tried = [*cells[:position], joined, *cells[position + extra + 1 :]]
+            if slurm.slurm_state(tried[state]) is not None and _is_time(tried[submit]):
+                return tried
+        return cells
+
+
+def _is_time(cell: str) -> bool:
+    try:
+        number_or_time(cell, 1.0, "submit", Clock())
+    except BadValueError:
+        return False
+    return True
+
+
+def _whole_rows(
+    numbered: Iterator[tuple[int, str]], columns: _Columns, notes: TraceNotes
+) -> Iterator[tuple[int, list[str]]]:
+    """Cells of rows with all their columns: a submit line may hold line breaks. What stays short is counted."""
+    wanted = len(columns.names)
+    begun: list[tuple[int, str]] = []
+    whole: tuple[int, list[str]] | None = None  # kept back: what follows may belong to its last cell
+
+    def give_up() -> None:
+        for short, _ in begun:
+            notes.skip("too few columns", f"line {short}")
+        begun.clear()
+
+    for number, line in numbered:
+        cells = columns.split(line)
+        if whole is not None and not begun and len(cells) == 1 and columns.ends_in_text and line.strip():
+            whole[1][-1] += "\n" + cells[0]
+            continue
+        if len(cells) < wanted:
+            if not line.strip() and not begun:
+                continue
+            begun.append((number, line))
+            number, cells = begun[0][0], columns.split("".join(part for _, part in begun))
+            if len(cells) < wanted:
+                if len(begun) >= _MAX_LINES_OF_A_ROW:
+                    give_up()
+                continue
+            if len(cells) == wanted:
+                begun.clear()
+        give_up()
+        if len(cells) > wanted:
+            notes.skip("too many columns", f"line {number}")
+            continue
+        if whole is not None:
+            yield whole
+        whole = (number, cells)
+    give_up()
+    if whole is not None:
+        yield whole
+
+
+def _jobs(rows: Iterator[tuple[int, list[str]]], reader: _Reader, notes: TraceNotes) -> Iterator[JobRecord]:
+    gathering = Gathering()
+    steps_of = ""  # of a job that was left out, steps are no rows of the job before it
+    for number, cells in rows:
+        job_id, dot, _ = reader.job_id(cells).partition(".")
+        if dot:
+            if job_id == steps_of:
+                gathering.step(reader.measured(cells))
+            continue
+        try:
+            if not job_id:
+                raise BadValueError("job id is missing")
+            record = record_of(reader.row(cells, job_id), notes)
+        except BadValueError as error:
+            notes.skip(str(error), f"line {number}")
+            steps_of = ""
+            continue
+        steps_of = job_id
+        for whole in gathering.job(record):
+            notes.rows += 1
+            yield whole
+    for whole in gathering.rest():
+        notes.rows += 1
+        yield whole
+
+
+class _Reader:
+    """Cells of a row to fields."""
+
+    def __init__(self, columns: _Columns, clock: Clock, notes: TraceNotes) -> None:
+        self._clock = clock
+        self._notes = notes
+        at = columns.at
+        self._id = at.get("jobid", at.get("jobidraw", 0))
+        self._state, self._submit, self._start = at["state"], at["submit"], at["start"]
+        self._end, self._eligible = at.get("end"), at.get("eligible")
+        self._elapsed = at.get("elapsedraw", at.get("elapsed"))
+        self._limit, self._limit_unit_s = at.get("timelimitraw"), 60.0
+        if self._limit is None:
+            self._limit, self._limit_unit_s = at.get("timelimit"), 1.0
+        self._allocated, self._requested = at.get("alloctres"), at.get("reqtres")
+        self._old = [at[name] for name in ("allocgres", "reqgres") if name in at]
+        self._nodes = [at[name] for name in ("allocnodes", "nnodes", "reqnodes") if name in at]
+        self._cpus = [at[name] for name in ("alloccpus", "ncpus", "reqcpus") if name in at]
+        self._memory, self._restarts = at.get("reqmem"), at.get("restarts")
+        self._user, self._account, self._partition = at.get("user"), at.get("account"), at.get("partition")
+        self._name, self._command = at.get("jobname"), at.get("submitline")
+        self._rss, self._tres_max, self._tres_mean = (
+            at.get(name) for name in ("maxrss", "tresusageinmax", "tresusageinave")
+        )
+
+    def job_id(self, cells: Sequence[str]) -> str:
+        """The id as it stands."""
+        return cells[self._id].strip()
+
+    def row(self, cells: Sequence[str], job_id: str) -> Row:
+        """The fields of a job's row; raises `BadValueError` for a submit time that is none."""
+        state_text = cells[self._state]
+        submit_s = self._time(cells, self._submit, "submit time", None)
+        start_s = self._optional(cells, self._start, "start", submit_s)
+        elapsed_s = self._elapsed_s(cells)
+        ended = None if start_s is None else start_s + (elapsed_s or 0.0)
+        nodes = self._first(cells, self._nodes)
+        cpus = self._first(cells, self._cpus)
+        asked, got = self._tres(cells, self._requested), self._tres(cells, self._allocated)
+        if asked.gpus is None and got.gpus is None and self._old:
+            old = (slurm.parse_old_gres(cells[position], nodes) for position in self._old)
+            got = next((tres for tres in old if tres.gpus is not None), got)
+        return Row(
+            job_id=job_id,
+            submit_s=submit_s,
+            start_s=start_s,
+            end_s=self._optional(cells, self._end, "end", ended),
+            elapsed_s=elapsed_s,
+            state=slurm.slurm_state(state_text),
+            eligible_s=self._optional(cells, self._eligible, "eligible", submit_s),
+            limit_s=None if self._limit is None else slurm.limit_s(cells[self._limit], self._limit_unit_s),
+            requested=asked,
+            allocated=got,
+            nodes=nodes,
+            cpus=cpus,
+            memory_mib=None if self._memory is None else slurm.memory_mib(cells[self._memory], cpus, nodes),
+            user=self._text(cells, self._user),
+            account=self._text(cells, self._account),
+            partition=self._text(cells, self._partition),
+            name=self._text(cells, self._name),
+            command=self._text(cells, self._command),
+            restarts=None if self._restarts is None else _whole(cells[self._restarts]),
+        )
+
+    def measured(self, cells: Sequence[str]) -> Measured:
+        """What a step's row says of memory and GPUs."""
+        peaks = {} if self._tres_max is None else _usage(cells[self._tres_max])
+        means = {} if self._tres_mean is None else _usage(cells[self._tres_mean])
+        busy = means.get("gres/gpuutil")
+        share = None
+        if busy is not None and (percent := _whole(busy)) is not None and percent <= 100:
+            share = percent / 100
+        return Measured(
+            None if self._rss is None else slurm.memory_mib(cells[self._rss]),
+            slurm.memory_mib(peaks.get("gres/gpumem", "")),
+            share,
+        )
+
+    def _time(self, cells: Sequence[str], position: int, what: str, not_before_s: float | None) -> float | None:
+        cell = slurm.known(cells[position])
+        return number_or_time(cell, 1.0, what, self._clock, not_before_s) if cell else None
+
+    def _optional(
+        self, cells: Sequence[str], position: int | None, what: str, not_before_s: float | None
+    ) -> float | None:
+        if position is None:
+            return None
+        try:
+            return self._time(cells, position, what, not_before_s)
+        except BadValueError:
+            self._notes.remark(f"{what} is no time: not used")
+            return None
+
+    def _elapsed_s(self, cells: Sequence[str]) -> float | None:
+        if self._elapsed is None or not (cell := slurm.known(cells[self._elapsed])):
+            return None
+        return duration_s(cell, 1.0, "elapsed")
+
+    def _tres(self, cells: Sequence[str], position: int | None) -> slurm.Tres:
+        return _NO_TRES if position is None or not cells[position] else slurm.parse_tres(cells[position])
+
+    def _first(self, cells: Sequence[str], positions: Sequence[int]) -> int | None:
+        return next((count for position in positions if (count := _whole(cells[position]))), None)
+
+    def _text(self, cells: Sequence[str], position: int | None) -> str | None:
+        return None if position is None else text(cells[position])
+
+
+_NO_TRES = slurm.Tres()
+
+
+def _whole(cell: str) -> int | None:
+    return int(cell) if cell.isascii() and cell.isdigit() and len(cell) <= 9 else None
+
+
+def _usage(text_: str) -> dict[str, str]:
+    parts = (part.partition("=") for part in text_.split(","))
+    return {name.strip(): value.strip() for name, equals, value in parts if equals}

@@ -1,0 +1,158 @@
+"""`schedmate trace`: what is in a trace, and traces in other forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from prompts.errors import UserError
+from schedmate.commands.trace_flags import Columns, Delimiter, Format, TimeUnit, Timezone, TraceFile
+from schedmate.console import err, out, print_json, progress, safe
+
+app = typer.Typer(no_args_is_help=True, help="Look into job traces and convert them.")
+_Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+
+
+@app.callback()
+def _trace() -> None:
+    """Look into job traces and convert them."""
+
+
+@app.command()
+def describe(
+    trace: TraceFile,
+    page: Annotated[
+        Path | None, typer.Option("--out", help="Write a page with pictures, one HTML file.", metavar="FILE")
+    ] = None,
+    format_: Format = None,
+    column: Columns = None,
+    time_unit: TimeUnit = "",
+    delimiter: Delimiter = "",
+    timezone: Timezone = "",
+    json_: _Json = False,
+) -> None:
+    """Say what is in a trace, what is missing in it, and which policies and predictions that rules out.
+
+    Example: schedmate trace describe jobs.sacct --timezone Europe/Berlin --out jobs.html
+    """
+    from schedmate.commands.trace_words import print_summary
+    from schedmate.trace_summary import collect, summarise
+    from schedmate.traces import format_name_of, open_trace, told_skips, trace_options
+
+    options = trace_options(column or [], time_unit, delimiter, timezone)
+    name = format_ or format_name_of(trace)
+    records, notes = open_trace(trace, name, options)
+    with progress("reading", None) as advance:
+        jobs = collect(records, advance)
+    summary: dict[str, Any] = {"file": str(trace), "format": name, **summarise(jobs, notes)}
+    if page is not None:
+        from schedmate.trace_summary.page import page as drawn
+        from schedmate.trace_summary.summary import unix_begin_s
+
+        _write(page, drawn(jobs, summary, unix_begin_s(jobs, notes)))
+    summary["page"] = None if page is None else str(page)
+    if json_:
+        print_json(summary)
+        return
+    for line in told_skips(trace, notes):
+        err().print(safe(line), soft_wrap=True)
+    print_summary(summary)
+
+
+@app.command()
+def convert(
+    trace: TraceFile,
+    target: Annotated[Path, typer.Option("--out", help="The new file; .gz, .xz or .zst packs it.", metavar="FILE")],
+    to: Annotated[
+        str, typer.Option("--to", help="csv (the common form, keeps everything) or swf.", metavar="NAME")
+    ] = "",
+    begin: Annotated[str, typer.Option("--from", help="Only jobs submitted since then.", metavar="TIME")] = "",
+    end: Annotated[str, typer.Option("--until", help="Only jobs submitted before.", metavar="TIME")] = "",
+    format_: Format = None,
+    column: Columns = None,
+    time_unit: TimeUnit = "",
+    delimiter: Delimiter = "",
+    timezone: Timezone = "",
+    json_: _Json = False,
+) -> None:
+    """Write a trace in another form, and say what that form could not take.
+
+    Times of --from and --until are dates, or seconds on the trace's own clock.
+
+    Example: schedmate trace convert jobs.sacct --out jobs.csv
+    """
+    from schedmate.durations import parse_moment
+    from schedmate.trace_files import writer_for
+    from schedmate.traces import open_trace, told_skips, trace_options, writer_named
+
+    writer = writer_named(to or ("swf" if ".swf" in target.suffixes else "csv"))
+    if target.exists() and trace.exists() and target.samefile(trace):
+        raise UserError(f"{target}: is the trace itself", "write to another file with --out")
+    records, notes = open_trace(trace, format_, trace_options(column or [], time_unit, delimiter, timezone))
+    first_s = parse_moment(begin, "--from") if begin else float("-inf")
+    last_s = parse_moment(end, "--until") if end else float("inf")
+    chosen = (record for record in records if first_s <= record.submit_s < last_s)
+    try:
+        with writer_for(target) as stream:
+            count, lost = writer.write(chosen, stream, notes)
+    except OSError as error:
+        raise UserError(f"{target}: {error.strerror or error}", "free some space or write elsewhere") from None
+    if json_:
+        print_json(
+            {
+                "file": str(trace),
+                "out": str(target),
+                "to": writer.name,
+                "rows": notes.rows,
+                "rows_skipped": notes.skipped,
+                "remarks": notes.remarks,
+                "written": count,
+                "lost": lost,
+            }
+        )
+        return
+    for line in told_skips(trace, notes):
+        err().print(safe(line), soft_wrap=True)
+    out().print(f"{count:,} jobs written to {safe(str(target))}")
+    for what, jobs in lost.items():
+        out().print(f"  lost of {jobs:,} jobs: {safe(what)}")
+
+
+@app.command()
+def formats(json_: _Json = False) -> None:
+    """List the formats that are read and written.
+
+    Example: schedmate trace formats
+    """
+    from schedmate.ports import TRACE_FORMATS, TRACE_WRITERS, load, registered
+    from schedmate.traces import format_names
+
+    read = {name: _about(load(TRACE_FORMATS, name)) for name in format_names()}
+    write = sorted(registered(TRACE_WRITERS))
+    if json_:
+        print_json({"read": read, "write": write})
+        return
+    for name, words in read.items():
+        out().print(f"{name:12} {safe(words)}")
+    out().print(f"written: {', '.join(write)}")
+
+
+def _about(reader: Any) -> str:
+    """The first sentence of the module that a reader stands in."""
+    import sys
+
+    return (sys.modules[reader.__module__].__doc__ or "").split("\n\n")[0].replace("\n", " ").replace("``", "")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UserError(f"{path}: can not be written: {error.strerror or error}", "choose another --out") from None
+
+
+def register(parent: typer.Typer) -> None:
+    """Add this command to the command line."""
+    parent.add_typer(app, name="trace")

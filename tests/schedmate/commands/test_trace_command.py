@@ -1,0 +1,101 @@
+"""`schedmate trace` as a user runs it: the contract, the page, conversions, and what goes wrong in one line."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+DUMP = ROOT / "examples" / "jobs.sacct"
+
+
+def told(run: Any) -> dict[str, Any]:
+    assert run.returncode == 0, run.stderr
+    document: dict[str, Any] = json.loads(run.stdout)
+    schema = json.loads(files("schedmate").joinpath("schemas/trace.schema.json").read_text())
+    jsonschema.validate(document, schema)
+    return document
+
+
+def test_describe_keeps_its_contract_and_draws_a_page(schedmate, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    run = schedmate("trace", "describe", DUMP, "--timezone", "Europe/Berlin", "--out", page, "--json")
+    document = told(run)
+    assert document["format"] == "sacct" and document["jobs"] == document["rows"] > 200
+    assert document["clock"]["timezone"] == "Europe/Berlin" and document["load"]["recorded"]
+    assert document["load"]["peak_gpus"] <= 32
+    html = page.read_text()
+    assert html.count("<svg") >= 10 and "jobs.sacct" in html
+    assert not re.search(r"(?:src|href)=\"(?!data:|#)|<script|url\(", html)  # nothing is fetched, nothing runs
+
+
+def test_describe_for_people(schedmate) -> None:
+    run = schedmate("trace", "describe", DUMP)
+    assert run.returncode == 0
+    for words in ("jobs (sacct)", "UTC (assumed)", "out_of_memory", "missing", "busiest bo"):
+        assert words in run.stdout
+
+
+@pytest.mark.parametrize("sample", ["trace.csv", "jobs.sacct"])
+def test_converting_to_the_common_form_loses_nothing(schedmate, tmp_path: Path, sample: str) -> None:
+    first, second = tmp_path / "a.csv.gz", tmp_path / "b.csv"
+    document = told(schedmate("trace", "convert", ROOT / "examples" / sample, "--out", first, "--json"))
+    assert document["lost"] == {} and document["to"] == "csv"
+    told(schedmate("trace", "convert", first, "--out", second, "--json"))
+    one, other = (told(schedmate("trace", "describe", path, "--json")) for path in (first, second))
+    assert {**one, "file": ""} == {**other, "file": ""}
+    assert one["jobs"] == document["written"]
+
+
+def test_converting_to_swf_says_what_is_lost(schedmate, tmp_path: Path) -> None:
+    document = told(schedmate("trace", "convert", DUMP, "--out", tmp_path / "a.swf", "--json"))
+    assert document["to"] == "swf" and document["lost"]["the GPU type"] == document["written"]
+    again = told(schedmate("trace", "describe", tmp_path / "a.swf", "--json"))
+    assert again["format"] == "swf" and again["clock"]["first_submit"].startswith("2026-10-12")
+
+
+def test_a_stretch_of_a_trace(schedmate, tmp_path: Path) -> None:
+    words = ("--from", "2026-10-19", "--until", "2026-10-26", "--out", tmp_path / "week.csv", "--json")
+    document = told(schedmate("trace", "convert", DUMP, *words))
+    assert 0 < document["written"] < document["rows"]
+    week = told(schedmate("trace", "describe", tmp_path / "week.csv", "--json"))
+    assert "2026-10-19" <= week["clock"]["first_submit"] < week["clock"]["last_submit"] < "2026-10-26"
+
+
+def test_formats(schedmate) -> None:
+    document = told(schedmate("trace", "formats", "--json"))
+    assert {"csv", "swf", "sacct", "sacct-json", "philly", "helios", "acme", "pai", "openb"} <= set(document["read"])
+    assert document["write"] == ["csv", "swf"]
+
+
+def test_a_dump_is_replayed_on_nodes_without_types(schedmate) -> None:
+    run = schedmate("simulate", DUMP, "--nodes", "4", "--policy", "fifo,kant", "--estimates", "requested", "--json")
+    document = json.loads(run.stdout)
+    assert document["policies"]["kant"]["jobs"] > 200
+    assert any("GPU type" in warning for warning in document["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("describe", "nothing.csv"), "no such file"),
+        (("describe", DUMP, "--timezone", "Moon/Sea"), "Moon/Sea"),
+        (("describe", DUMP, "--format", "philly"), "no JSON array"),
+        (("describe", DUMP, "--format", "fax"), "no trace_formats named 'fax'"),
+        (("describe", DUMP, "--out", "no/such/folder/p.html"), "can not be written"),
+        (("convert", DUMP, "--out", "x", "--to", "fax"), "no trace_writers named 'fax'"),
+        (("convert", DUMP, "--out", "no/such/folder/x"), "can not be written"),
+        (("convert", DUMP, "--out", DUMP), "is the trace itself"),
+        (("convert", DUMP, "--out", "x", "--from", "Tuesday"), "not a moment"),
+    ],
+)
+def test_what_goes_wrong_is_one_line(schedmate, tmp_path: Path, words: tuple[str | Path, ...], said: str) -> None:
+    run = schedmate("trace", *words, cwd=tmp_path)
+    assert run.returncode == 2 and said in run.stderr and run.stderr.count("\n") == 1
+    assert DUMP.stat().st_size > 50_000
