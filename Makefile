@@ -1,10 +1,12 @@
 # Everything runs from .venv, which is made from requirements/dev.lock on first use and again when the lock changes.
 PYTHON ?= python3
+# Where the public traces of docs/results.md are
+DATA ?= ../shared/data/traces
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo test test-fast check lint types layers lock clean
+.PHONY: help install demo results test test-fast check lint types layers lock clean
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -21,6 +23,9 @@ install: $(STAMP) ## Make .venv with everything the other targets need
 
 demo: $(STAMP) ## Run the whole walk on a synthetic cluster; writes demo-out/report.html
 	$(BIN)/schedmate demo --out demo-out
+
+results: $(STAMP) ## Replay every policy on the traces in DATA; writes the scoreboard in docs/results.md
+	$(BIN)/python -m benchmarks.results --data $(DATA) --write docs/results.md
 
 test: $(STAMP) check ## Lint, types, layers, then every test that can run here
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered -n 2
@@ -44,4 +49,4 @@ lock: ## Resolve the dependencies anew (needs uv on PATH)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --allow-unsafe --output-file requirements/dev.lock
 
 clean: ## Remove .venv and everything that was made
-	rm -rf $(VENV) build dist *.egg-info demo-out results-out .mypy_cache .ruff_cache .pytest_cache .coverage
+	rm -rf $(VENV) build dist *.egg-info demo-out results-out sweep-out .mypy_cache .ruff_cache .pytest_cache .coverage

@@ -35,15 +35,17 @@ class Clock:
     wall_ms: list[float] = field(default_factory=list)
     cpu_ms: list[float] = field(default_factory=list)
     collector_ms: list[float] = field(default_factory=list)
+    passes_ms: list[float] = field(default_factory=list)
     _since_s: float = 0.0
     _collected_ms: float = 0.0
 
     def watch(self, phase: str, info: dict[str, int]) -> None:
-        """A callback for `gc.callbacks`: adds up what the garbage collector takes."""
+        """A callback for `gc.callbacks`: notes what each pass of the garbage collector takes, timed or not."""
         if phase == "start":
             self._since_s = process_time()
         else:
-            self._collected_ms += (process_time() - self._since_s) * 1e3
+            self.passes_ms.append((process_time() - self._since_s) * 1e3)
+            self._collected_ms += self.passes_ms[-1]
 
     def time(self, call: Callable[[], T]) -> T:
         """Call and note how long it took."""
@@ -213,12 +215,18 @@ def steady(
     total_s = sum(clock.cpu_ms) / 1e3
     own_ms = np.array(clock.cpu_ms) - np.array(clock.collector_ms)
     by_starts = np.array(started_by_sample[-samples:])
+    many = by_starts > 4
+    each_ms = own_ms[many] / by_starts[many] if many.any() else np.zeros(1)
     return clock.quantiles() | {
         "p99_without_collector_ms": float(np.quantile(own_ms, 0.99)),
         "collector_mean_ms": float(np.mean(clock.collector_ms)),
         "collector_max_ms": float(max(clock.collector_ms)),
-        "p99_up_to_4_starts_ms": float(np.quantile(own_ms[by_starts <= 4], 0.99)),
-        "share_above_4_starts": float(np.mean(by_starts > 4)),
+        "between_mean_ms": float(np.sum(clock.passes_ms) - np.sum(clock.collector_ms)) / samples,
+        "between_max_ms": max(clock.passes_ms, default=0.0),
+        "p99_up_to_4_starts_ms": float(np.quantile(own_ms[~many], 0.99)),
+        "share_above_4_starts": float(np.mean(many)),
+        "p50_each_above_4_ms": float(np.quantile(each_ms, 0.5)),
+        "p99_each_above_4_ms": float(np.quantile(each_ms, 0.99)),
         "most_starts": int(by_starts.max()),
         "pending": pending,
         "running": len(driver.ends),

@@ -14,6 +14,7 @@ from prompts.errors import UserError
 from schedmate.commands import (
     analyze,
     batch,
+    compare,
     config,
     demo,
     diagnose,
@@ -22,6 +23,7 @@ from schedmate.commands import (
     progress,
     serve,
     simulate,
+    sweep,
     trace,
     version,
     workload,
@@ -67,8 +69,22 @@ def _root(
 
 
 for _module in (
-    demo, simulate, trace, workload, analyze, predict, diagnose, progress, batch, serve, history, config, version
-):  # fmt: skip
+    demo,
+    simulate,
+    compare,
+    sweep,
+    trace,
+    workload,
+    analyze,
+    predict,
+    diagnose,
+    progress,
+    batch,
+    serve,
+    history,
+    config,
+    version,
+):
     _module.register(app)
 
 

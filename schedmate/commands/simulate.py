@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from analyzers.types import JobRecord
     from schedmate.ports import TraceNotes
     from schedmate.scheduler import ClusterSpec, Tenant
-    from schedmate.simulator import Estimates
 
 _SPREAD = ("mean", "p50", "p99", "max")
-_ESTIMATES = ("requested", "perfect", "predicted")
 
 
 def simulate(
@@ -55,6 +53,26 @@ def simulate(
     time_unit: TimeUnit = "",
     delimiter: Delimiter = "",
     timezone: Timezone = "",
+    shakes: Annotated[
+        int | None,
+        typer.Option(
+            "--shakes",
+            min=0,
+            max=1000,
+            help="Replay so many times more with submit times moved by up to 30 s, to tell differences from chance "
+            "(default: 10 with --report, else none).",
+            metavar="N",
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Write a report with pictures, one HTML file.", metavar="FILE")
+    ] = None,
+    detailed: Annotated[
+        bool, typer.Option("--detail", help="Put what pictures are drawn from into the JSON, for compare --report.")
+    ] = False,
+    synthetic: Annotated[
+        bool, typer.Option("--synthetic", help="The jobs were generated: say so wherever they are shown.")
+    ] = False,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Replay a trace of jobs on a cluster and compare policies.
@@ -64,14 +82,17 @@ def simulate(
 
     Example: schedmate simulate jobs.csv --nodes 72 --policy fifo,easy,kant --estimates requested
     """
-    from schedmate.simulator import policy_named, simulate
+    from schedmate.comparison.collect import replays
+    from schedmate.files import check_output
+    from schedmate.knowledge import ESTIMATES, estimates_named
+    from schedmate.simulator import policy_named
     from schedmate.traces import trace_options
 
     spec, tenants = _cluster(nodes, gpus_per_node, cluster)
     names = _policies(policy)
     needing = [policy_named(name).name for name in names if policy_named(name).needs_estimates]
-    if estimates not in _ESTIMATES:
-        raise UserError(f"--estimates {estimates}: not known", f"give one of {', '.join(_ESTIMATES)}")
+    if estimates not in ESTIMATES:
+        raise UserError(f"--estimates {estimates}: not known", f"give one of {', '.join(ESTIMATES)}")
     jobs, notes = _read(trace, format_, trace_options(column or [], time_unit, delimiter, timezone))
     warnings = _trace_warnings(trace, notes, jobs, estimates, needing)
     if cluster is None:
@@ -87,13 +108,25 @@ def simulate(
             "--estimates requested or predicted shows what could have been had"
         )
     summaries: dict[str, dict[str, Any]] = {}
-    with progress("replaying", len(jobs) * len(names)) as advance:
+    if report is not None:
+        check_output(report, "name another file with --report")
+    seeds = range(1, 1 + (shakes if shakes is not None else 10 if report is not None else 0))
+    with progress("replaying", len(jobs) * len(names) * (1 + len(seeds))) as advance:
         for name in names:
-            result = simulate(jobs, spec, name, _knowledge(estimates), tenants=tenants, advance=advance)
+            result, summary = replays(
+                jobs,
+                spec,
+                name,
+                lambda: estimates_named(estimates),
+                tenants=tenants,
+                seeds=seeds,
+                detailed=detailed or report is not None,
+                advance=advance,
+            )
             if not result.job_ids:
                 why = next(iter(result.skipped), "no job")
                 raise UserError(f"{trace}: no job of it can be replayed on this cluster ({why})", "see --nodes")
-            summaries[name] = result.summary()
+            summaries[name] = summary
     warnings += [f"{count} of {len(jobs)} jobs left out: {why}" for why, count in result.skipped.items()]
     if result.unknown_tenants:
         first = next(iter(result.unknown_tenants))
@@ -101,12 +134,21 @@ def simulate(
             f"{sum(result.unknown_tenants.values())} of {len(jobs)} jobs name a tenant that {cluster} does not have "
             f"(such as {first!r}): they are nobody's"
         )
+    document = _document(trace, notes, spec, estimates, warnings, summaries) | (
+        {"synthetic": True} if synthetic else {}
+    )
+    if report is not None:
+        from schedmate.comparison.write import write_report
+
+        write_report([(trace.name, document)], report)
     if json_:
-        print_json(_document(trace, notes, spec, estimates, warnings, summaries))
+        print_json(document)
         return
     for warning in warnings:
         err().print(f"[yellow]warning:[/] {safe(warning)}", soft_wrap=True)
     _print_table(trace, spec, estimates, summaries)
+    if report is not None:
+        out().print(f"\nReport: {safe(str(report.resolve()))}", soft_wrap=True)
 
 
 def _cluster(nodes: int | None, gpus_per_node: int, file: Path | None) -> tuple[ClusterSpec, tuple[Tenant, ...]]:
@@ -143,18 +185,6 @@ def _of_any_type(jobs: Sequence[JobRecord]) -> tuple[list[JobRecord], int]:
 
     freed = [job if job.gpu_type is None else replace(job, gpu_type=None) for job in jobs]
     return freed, sum(job.gpu_type is not None for job in jobs)
-
-
-def _knowledge(name: str) -> Estimates:
-    from schedmate.simulator import Perfect, Predicted, Requested
-
-    if name == "requested":
-        return Requested()
-    if name == "perfect":
-        return Perfect()
-    from schedmate.pipeline import online_predictor
-
-    return Predicted(online_predictor())
 
 
 def _trace_warnings(

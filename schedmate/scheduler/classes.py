@@ -25,13 +25,27 @@ class Settled(NamedTuple):
     rooms: NDArray[np.int64]
 
 
+class Seen(NamedTuple):
+    """What a verdict about one waiting job and a pool rests on: as `Settled`, but for its own tenant only; the ``room``
+    is -1 where its queue is barred."""
+
+    clock: int
+    plans: tuple[Reservation, ...]
+    room: int
+
+
+#: An entry that nobody has.
+_NOBODY: Entry = (0.0, -1, -1)
+
+
 class Group:
     """All waiting jobs of one demand on one set of pools.
 
-    ``settled``: by pool, the state of things (see `actions.fill`) in which nothing of it could start.
+    ``settled``: by pool, the state of things (see `actions.fill`) in which nothing of it could start. ``asked``: by
+    pool, the free GPUs below which no node is of use to it, and what it counts in milli-GPU, once they were wanted.
     """
 
-    __slots__ = ("demand", "number", "pool_bits", "pools", "settled")
+    __slots__ = ("asked", "demand", "number", "pool_bits", "pools", "settled")
 
     def __init__(self, number: int, pools: tuple[int, ...], demand: Demand) -> None:
         self.number = number
@@ -39,6 +53,7 @@ class Group:
         self.pool_bits = sum(1 << pool for pool in pools)
         self.demand = demand
         self.settled: dict[int, Settled] = {}
+        self.asked: dict[int, tuple[int, int]] = {}
 
 
 class QueueLane:
@@ -46,9 +61,10 @@ class QueueLane:
 
     ``rank`` orders classes, the smaller first; -inf for those that have waited too long, +-0 if classes mix by age.
     ``shift_s`` is taken off the order of its jobs. ``latest``: the largest ``since`` of any that was in it.
+    ``looked_at``: an entry that was found not to start, and by pool what that rests on.
     """
 
-    __slots__ = ("latest", "number", "order", "pool_bits", "pools", "rank", "shift_s", "tenant")
+    __slots__ = ("latest", "looked_at", "number", "order", "pool_bits", "pools", "rank", "shift_s", "tenant")
 
     def __init__(
         self, number: int, tenant: int, rank: float, shift_s: float, pools: tuple[int, ...], live: list[Entry | None]
@@ -60,19 +76,21 @@ class QueueLane:
         self.pools = pools
         self.pool_bits = sum(1 << pool for pool in pools)
         self.latest = -1
+        self.looked_at: tuple[Entry, dict[int, Seen]] = _NOBODY, {}
         self.order = OrderedEntries(live)
 
 
 class ClassQueue:
-    """All lanes and groups, and the jobs that have a reservation, which are in no lane. By pool: ``groups_on`` those
-    that accept it, ``bounds`` of their jobs."""
+    """All lanes and groups, and the jobs that have a reservation, which are in no lane. ``alike``: the lanes by rank
+    and pools. By pool: ``groups_on`` those that accept it, ``bounds`` of their jobs."""
 
-    __slots__ = ("_by_key", "_groups", "_live", "bounds", "groups", "groups_on", "lanes", "reserved")
+    __slots__ = ("_by_key", "_groups", "_live", "alike", "bounds", "groups", "groups_on", "lanes", "reserved")
 
     def __init__(self, live: list[Entry | None], pools: int) -> None:
         self._live = live
         self._by_key: dict[tuple[int, float, float, tuple[int, ...]], QueueLane] = {}
         self.lanes: list[QueueLane] = []
+        self.alike: dict[tuple[float, tuple[int, ...]], list[QueueLane]] = {}
         self._groups: dict[tuple[tuple[int, ...], Demand], Group] = {}
         self.groups: list[Group] = []
         self.groups_on: list[list[Group]] = [[] for _ in range(pools)]
@@ -86,6 +104,7 @@ class ClassQueue:
         if lane is None:
             lane = self._by_key[key] = QueueLane(len(self.lanes), tenant, rank, shift_s, pools, self._live)
             self.lanes.append(lane)
+            self.alike.setdefault((rank, pools), []).append(lane)
         return lane
 
     def add(self, lane: QueueLane, entry: Entry, demand: Demand) -> None:

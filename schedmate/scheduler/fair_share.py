@@ -36,7 +36,10 @@ class FairShare:
             held = self.held[node]
             held[pool] += milli
             guaranteed = self._tree.guaranteed[node]
-            share = max(max(0, h - g) / c for h, g, c in zip(held, guaranteed, self._capacity, strict=True))
+            share = 0.0
+            for h, g, c in zip(held, guaranteed, self._capacity, strict=True):
+                if h > g:
+                    share = max(share, (h - g) / c)
             self._use[node] = (self._average(node, now), share, now)
         return before
 

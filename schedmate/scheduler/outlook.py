@@ -34,6 +34,9 @@ HAZARD = 0.005
 #: Milli of expected waste that a free milli-GPU on the node weighs: enough to fill opened nodes before free ones.
 PULL = 0.2 / 8
 
+#: Costs of states of single nodes that are remembered.
+_MOST_KNOWN = 1 << 16
+
 #: Most kinds of requests kept, the most frequent ones.
 _MOST_KINDS = 256
 _CPU_STEPS = 256
@@ -90,7 +93,7 @@ class Outlook:
 class Waste:
     """Expected waste on the nodes of one pool, by the demands of ``outlook`` that may use it."""
 
-    __slots__ = ("_cpu_step_milli", "_layout", "_outlook", "_remnants", "_revision", "_stranded")
+    __slots__ = ("_cpu_step_milli", "_known", "_layout", "_outlook", "_remnants", "_revision", "_stranded")
 
     def __init__(self, layout: PoolLayout, outlook: Outlook) -> None:
         self._layout = layout
@@ -100,6 +103,7 @@ class Waste:
         self._cpu_step_milli = max(1, -(-most // (_CPU_STEPS - 1)))
         self._stranded: Floats = np.zeros((1, 1))
         self._remnants: Floats = np.zeros(1)
+        self._known: dict[tuple[Part, int | None, tuple[int, ...]], float] = {}
 
     def ready(self) -> bool:
         """Whether enough was seen; brings the tables up to date."""
@@ -108,6 +112,7 @@ class Waste:
             requests = self._requests(self._outlook.settled)
             self._stranded = self._strandings(requests)
             self._remnants = _remnants(requests)
+            self._known.clear()
         return self._revision > 0
 
     def cost(self, part: Part, cpus_milli: Ints | None, left: Ints) -> tuple[Floats, Ints]:
@@ -128,10 +133,21 @@ class Waste:
         cost: Floats = np.round((grown + PULL * free) / _ROUND_MILLI)
         return cost, device
 
+    def cost_on(self, part: Part, cpus_milli: int | None, left: tuple[int, ...]) -> float:
+        """`cost` on one node, remembered: many nodes are in the same state."""
+        key = (part, cpus_milli, left)
+        found = self._known.get(key)
+        if found is None:
+            cpu = None if cpus_milli is None else np.array([cpus_milli], dtype=np.int64)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            found = self._known[key] = float(self.cost(part, cpu, np.array([left], dtype=np.int64))[0][0])
+        return found
+
     def _stranding(self, cpus_milli: Ints, gpu_milli: Ints) -> Floats:
         table = self._stranded
-        cpu = np.clip(cpus_milli // self._cpu_step_milli, 0, len(table) - 1)
-        exact = np.clip(gpu_milli / _GPU_STEP_MILLI, 0, table.shape[1] - 1)
+        cpu = np.minimum(np.maximum(cpus_milli // self._cpu_step_milli, 0), len(table) - 1)
+        exact = np.minimum(np.maximum(gpu_milli / _GPU_STEP_MILLI, 0), table.shape[1] - 1)
         low = exact.astype(np.int64)
         high = np.minimum(low + 1, table.shape[1] - 1)
         part = exact - low

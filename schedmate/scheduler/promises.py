@@ -54,7 +54,8 @@ def tell(state: State) -> None:
         sure = [plan for plan in plans if plan.guaranteed and (plan.slot, True) not in layer.void]
         if not sure:
             continue
-        rivals = _rivals(state, pool)
+        lowest = max(plan_rank(state, plan) for plan in sure)
+        rivals = _rivals(state, pool, lowest, min(layer.promised.get(plan.slot, NEVER) for plan in sure))
         for plan in sure:
             own, before = plan_rank(state, plan), layer.promised.get(plan.slot, NEVER)
             is_safe = not any(other < own and since >= before for other, since in rivals)
@@ -63,13 +64,18 @@ def tell(state: State) -> None:
     layer.promised = promised
 
 
-def _rivals(state: State, pool: int) -> list[tuple[float, int]]:
-    """Rank and ``since`` of those who wait for a pool without a guaranteed plan; of a queue that of its latest."""
+def _rivals(state: State, pool: int, lowest: float, earliest: int) -> list[tuple[float, int]]:
+    """Rank and ``since`` of those who wait for a pool without a guaranteed plan; of a queue that of its latest, and
+    only of queues of a class above the ``lowest`` rank to which somebody has come as late as ``earliest``."""
     layer, since = state.layer, state.table.since
     if layer is None:
         return []
     bit = 1 << pool
-    found = [(lane.rank, lane.latest) for lane in layer.queue.lanes if lane.pool_bits & bit and lane.order.first()]
+    found = [
+        (lane.rank, lane.latest)
+        for lane in layer.queue.lanes
+        if lane.rank < lowest and lane.latest >= earliest and lane.pool_bits & bit and lane.order.first()
+    ]
     sure = {plan.slot for plans in state.reservations.values() for plan in plans if plan.guaranteed}
     for slot in layer.reserved:
         lane = state.table.queue_lanes[slot]

@@ -151,31 +151,35 @@ class TenantTree:
 
 
 class TenantUse:
-    """What is in use: ``used[tenant][pool]`` in milli-GPU, with what is kept for nodes below."""
+    """What is in use: ``used[pool][tenant]`` in milli-GPU, with what is kept for nodes below.
+
+    The row of a pool is replaced and never changed in place, so that copies share those that are equal.
+    """
 
     __slots__ = ("_rooms", "tree", "used")
 
     def __init__(self, tree: TenantTree) -> None:
         self.tree = tree
         self._rooms: dict[int, NDArray[np.int64]] = {}
-        self.used = [row.copy() for row in tree.unused]
+        self.used = [[row[pool] for row in tree.unused] for pool in range(len(tree.pools))]
 
     def charge(self, tenant: int, pool: int, milli: int) -> None:
         """Use ``milli`` more, or less where negative; limits are not looked at. The exact inverse of itself."""
-        used, kept, parents = self.used, self.tree.kept, self.tree.parents
+        kept, parents = self.tree.kept, self.tree.parents
         self._rooms.pop(pool, None)
+        used = self.used[pool] = self.used[pool].copy()
         while milli and tenant >= 0:
-            old = used[tenant][pool]
-            used[tenant][pool] = new = old + milli
+            old = used[tenant]
+            used[tenant] = new = old + milli
             own = kept[tenant][pool]
             milli = max(own, new) - max(own, old)
             tenant = parents[tenant]
 
     def bound(self, tenant: int, pool: int, milli: int) -> int:
         """The node of the tree that does not allow ``milli`` more, -1 if all do."""
-        used, tree = self.used, self.tree
+        used, tree = self.used[pool], self.tree
         while milli > 0 and tenant >= 0:
-            old = used[tenant][pool]
+            old = used[tenant]
             new = old + milli
             if new > tree.most[tenant][pool]:
                 return tenant
@@ -186,7 +190,7 @@ class TenantUse:
 
     def is_exceeded(self, pool: int) -> bool:
         """Whether more is in use of a pool than some limit allows."""
-        return any(used[pool] > most[pool] for used, most in zip(self.used, self.tree.most, strict=True))
+        return any(used > most[pool] for used, most in zip(self.used[pool], self.tree.most, strict=True))
 
     def forget_rooms(self) -> None:
         """The limits of the tree have changed."""
@@ -196,24 +200,29 @@ class TenantUse:
         """By tenant, the most that `bound` allows; shape (tenants,). Not to be changed."""
         found = self._rooms.get(pool)
         if found is None:
-            tree, rooms = self.tree, [0] * len(self.used)
-            for tenant, parent in enumerate(tree.parents):  # parents come first
-                used = self.used[tenant][pool]
-                rooms[tenant] = tree.most[tenant][pool] - used
-                if parent >= 0:
-                    rooms[tenant] = min(rooms[tenant], max(0, tree.kept[tenant][pool] - used) + max(0, rooms[parent]))
+            tree, rooms = self.tree, list[int]()
+            for parent, most, kept, used in zip(tree.parents, tree.most, tree.kept, self.used[pool], strict=True):
+                room = most[pool] - used
+                if parent >= 0:  # parents come first
+                    own, above = kept[pool] - used, rooms[parent]
+                    if own > 0:
+                        above = above + own if above > 0 else own
+                    elif above < 0:
+                        above = 0
+                    room = min(room, above)
+                rooms.append(room)
             found = self._rooms[pool] = np.array(rooms, dtype=np.int64)
         return found
 
     def is_entitled(self, tenant: int, pool: int, milli: int) -> bool:
         """Whether ``milli`` more are within what the tenant and all above it are guaranteed."""
-        return all(self.used[node][pool] + milli <= self.tree.guaranteed[node][pool] for node in self.tree.path(tenant))
+        return all(self.used[pool][node] + milli <= self.tree.guaranteed[node][pool] for node in self.tree.path(tenant))
 
     def copy(self) -> TenantUse:
         """An independent copy, for trying things on."""
         other = TenantUse.__new__(TenantUse)
         other.tree = self.tree
-        other.used = [row.copy() for row in self.used]
+        other.used = self.used.copy()
         other._rooms = {}
         return other
 
@@ -228,7 +237,7 @@ class TenantUse:
         most, guaranteed = tree.most[node][pool], tree.guaranteed[node][pool]
         limit = f"{guaranteed / WHOLE_MILLI:g} guaranteed"
         limit += f" and {(most - guaranteed) / WHOLE_MILLI:g} to borrow" if most > guaranteed else ", none to borrow"
-        used = self.used[node][pool] / WHOLE_MILLI
+        used = self.used[pool][node] / WHOLE_MILLI
         return f"quota of tenant {tree.names[node]} for {of_type}: {used:g} GPUs of {limit} in use"
 
     def __eq__(self, other: object) -> bool:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from schedmate.scheduler.classes import QueueLane, Settled
+from schedmate.scheduler.classes import QueueLane, Seen, Settled
 from schedmate.scheduler.cluster_types import UNLIMITED, Shares, Spare
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.faults import SUSPECT, VERY_SUSPECT, is_long_or_wide
@@ -55,7 +54,7 @@ class Found(NamedTuple):
 class Trial:
     """Starts jobs one after the other at ``now``; every one sees what those before it took."""
 
-    __slots__ = ("_now", "_tx", "_views", "layer", "state")
+    __slots__ = ("_behind", "_grown", "_now", "_rooms", "_tx", "_views", "layer", "state")
 
     def __init__(self, state: State, tx: Transaction, now: float) -> None:
         layer = state.layer
@@ -64,6 +63,12 @@ class Trial:
         self.layer: QueueLayer = layer
         self.state, self._tx, self._now = state, tx, now
         self._views: dict[tuple[int, int], View] = {}
+        #: By view, the nodes on which something was started since it was last looked at.
+        self._behind: dict[tuple[int, int], dict[int, None]] = {}
+        #: By pool, what quota leaves, with the objects from which it was made.
+        self._rooms: dict[int, tuple[object, object, NDArray[np.int64]]] = {}
+        #: Whether some room has grown from less than so much to as much, with the rooms that were compared.
+        self._grown: dict[tuple[int, int, int], tuple[object, object, bool]] = {}
 
     def place_of(self, lane: QueueLane, entry: Entry) -> Place:
         """Where an entry stands in the order of all that wait."""
@@ -76,8 +81,9 @@ class Trial:
             layer.standings_s[lane.tenant] = standing_s
         return lane.rank, entry[0] + standing_s - lane.shift_s, entry[1]
 
-    def find(self, slot: int) -> Found | None:
-        """A start of the waiting job in ``slot`` now, on the best of its pools that have one: see `best_offer`."""
+    def find(self, slot: int, pools: Sequence[int] | None = None) -> Found | None:
+        """A start of the waiting job in ``slot`` now, on the best of its pools (of some of them) that have one: see
+        `best_offer`."""
         table = self.state.table
         lane, job, demand = table.queue_lanes[slot], table.jobs[slot], table.demands[slot]
         if lane is None or job is None:
@@ -88,13 +94,13 @@ class Trial:
             or demand.gpu_types
             or (job.hints is not None and job.hints.gpu_memory_mib is not None)
         )
-        return best_offer(self._offers(slot, lane), demand, in_order)
+        return best_offer(self._offers(slot, lane, lane.pools if pools is None else pools), demand, in_order)
 
-    def _offers(self, slot: int, lane: QueueLane) -> Iterator[tuple[Found, View, Shares]]:
+    def _offers(self, slot: int, lane: QueueLane, pools: Sequence[int]) -> Iterator[tuple[Found, View, Shares]]:
         """Starts of the waiting job in ``slot``, one a pool."""
         state, layer, demand = self.state, self.layer, self.state.table.demands[slot]
         barred = layer.barred if slot not in layer.queue.reserved else {}
-        for pool in lane.pools:
+        for pool in pools:
             index, verdicts = state.cluster.pools[pool], layer.verdicts[pool]
             if (barred and barred.get((lane.tenant, pool), math.inf) <= lane.rank) or verdicts.is_no(index, demand, ()):
                 continue
@@ -147,14 +153,32 @@ class Trial:
         return asked_milli(self.state.table.demands[slot], self.state.cluster.spec.pools[pool])
 
     def rooms(self, pool: int) -> NDArray[np.int64]:
-        """By tenant, what quota leaves on a pool; nothing where the queue is barred."""
+        """By tenant, what quota leaves on a pool; nothing where the queue is barred. Not to be changed."""
         layer = self.layer
-        if layer.use is None:
-            rooms = np.full(len(layer.tree.names), UNLIMITED, dtype=np.int64)
-        else:
-            rooms = layer.use.rooms(pool).copy()
+        left = None if layer.use is None else layer.use.rooms(pool)
+        known = self._rooms.get(pool)
+        if known is not None and known[0] is left and known[1] is layer.barred:
+            return known[2]
+        rooms = np.full(len(layer.tree.names), UNLIMITED, dtype=np.int64) if left is None else left.copy()
         rooms[[tenant for tenant, barred in layer.barred if barred == pool]] = -1
+        self._rooms[pool] = left, layer.barred, rooms
         return rooms
+
+    def looked(self, lane: QueueLane, pool: int) -> Seen:
+        """What a verdict about a job without a reservation rests on now."""
+        layer = self.layer
+        room = UNLIMITED if layer.use is None else int(layer.use.rooms(pool)[lane.tenant])
+        if layer.barred and layer.barred.get((lane.tenant, pool), math.inf) <= lane.rank:
+            room = -1
+        return Seen(layer.verdicts[pool].clock, self.state.reservations.get(pool, ()), room)
+
+    def is_as_seen(self, pool: int, demand: Demand, last: Seen, now: Seen) -> bool:
+        """Whether nothing that matters to a job of that demand has changed since it could not start."""
+        if last.plans is not now.plans or self.layer.verdicts[pool].gained(
+            self.state.cluster.pools[pool], demand, last.clock
+        ):
+            return False
+        return not last.room < asked_milli(demand, self.state.cluster.spec.pools[pool]) <= now.room
 
     def is_settled(self, pool: int, demand: Demand, last: Settled, rooms: NDArray[np.int64]) -> bool:
         """Whether nothing that matters has changed since nothing of a demand could start: what is free, the plans, what
@@ -165,7 +189,15 @@ class Trial:
         if self.layer.verdicts[pool].gained(state.cluster.pools[pool], demand, last.clock):
             return False
         milli = asked_milli(demand, state.cluster.spec.pools[pool])
-        return not ((rooms >= milli) & (last.rooms < milli)).any()
+        return not self._has_grown(rooms, last.rooms, milli)
+
+    def _has_grown(self, rooms: NDArray[np.int64], before: NDArray[np.int64], milli: int) -> bool:
+        """Whether some tenant has room for so much that had not ``before``."""
+        key = id(rooms), id(before), milli
+        known = self._grown.get(key)  # the rooms are kept: an identity is that of one object for as long as it lives
+        if known is None:
+            known = self._grown[key] = rooms, before, bool(((rooms >= milli) & (before < milli)).any())
+        return known[2]
 
     def has_quota(self, slot: int, pool: int) -> bool:
         """Whether the job in ``slot`` may use the pool by the quota of its tenant and of all above it."""
@@ -232,6 +264,7 @@ class Trial:
                 state.reservations = {**state.reservations, pool: kept}
         if own:  # with its plans gone the numbers of the others have changed
             self._views = {key: view for key, view in self._views.items() if key[0] != pool}
+            self._behind = {key: nodes for key, nodes in self._behind.items() if key[0] != pool}
         else:
             self._follow(pool, shares)
 
@@ -252,16 +285,13 @@ class Trial:
         return found
 
     def _follow(self, pool: int, shares: Shares) -> None:
-        """Have the views of a pool show what was started there, beside the plans as they are now."""
-        nodes, index = dict.fromkeys(share[0] for share in shares), self.state.cluster.pools[pool]
-        kept = {}
-        for key, view in self._views.items():
-            if key[0] == pool:
-                if len(nodes) > MOST_TO_FOLLOW or not isinstance(view, PoolIndex) or not isinstance(index, PoolIndex):
-                    continue
-                view.follow(index, nodes, self._beside(*key))
-            kept[key] = view
-        self._views = kept
+        """Have the views of a pool show what was started there, when they are looked at again."""
+        nodes = dict.fromkeys(share[0] for share in shares)
+        for key in [key for key in self._views if key[0] == pool]:
+            behind = self._behind.setdefault(key, {})
+            behind |= nodes
+            if len(behind) > MOST_TO_FOLLOW or not isinstance(self._views[key], PoolIndex):
+                del self._views[key], self._behind[key]
 
     def _with(
         self, plan: Reservation, slot: int, found: Found, beside: bool, own: Sequence[Reservation]
@@ -278,7 +308,7 @@ class Trial:
             use.charge(lane.tenant, found.pool, change)
         if beside:
             spare = self.state.cluster.pools[found.pool].less(spare, found.shares)
-        return plan if use is plan.use and spare is plan.spare else replace(plan, spare=spare, use=use)
+        return plan if use is plan.use and spare is plan.spare else plan.sparing(spare, use)
 
     def _reason(self, found: Found) -> str:
         if found.leave_s < math.inf:
@@ -326,9 +356,12 @@ class Trial:
     def _view(self, pool: int, late: int, beside: tuple[Spare, ...]) -> View:
         if not late:
             return self.state.cluster.pools[pool]
-        view = self._views.get((pool, late))
+        key, index = (pool, late), self.state.cluster.pools[pool]
+        view, behind = self._views.get(key), self._behind.pop(key, None)
         if view is None:
-            view = self._views[pool, late] = self.state.cluster.pools[pool].restricted(beside)
+            view = self._views[key] = index.restricted(beside)
+        elif behind and isinstance(view, PoolIndex) and isinstance(index, PoolIndex):
+            view.follow(index, behind, beside)
         return view
 
 

@@ -60,7 +60,7 @@ class Verdicts:
 
     def gained(self, index: Counted, demand: Demand, since: int) -> bool:
         """Whether anything that matters to a demand was freed after the clock stood so."""
-        return max(self._freed_at[self._need(index.capacity, demand) :]) > since
+        return max(self._freed_at[self.need(index.capacity, demand) :]) > since
 
     def is_no(self, index: Counted, demand: Demand, beside: tuple[Spare, ...]) -> bool:
         """Whether the demand is known not to fit now."""
@@ -69,7 +69,7 @@ class Verdicts:
         found = self._no.get((demand, tuple(map(id, beside))))
         if found is None or any(a is not b for a, b in zip(found[1], beside, strict=True)):
             return False
-        return max(self._freed_at[self._need(index.capacity, demand) :]) <= found[0]
+        return max(self._freed_at[self.need(index.capacity, demand) :]) <= found[0]
 
     def note_no(self, demand: Demand, beside: tuple[Spare, ...]) -> None:
         """It was found not to fit."""
@@ -77,7 +77,7 @@ class Verdicts:
             self._no.clear()
         self._no[demand, tuple(map(id, beside))] = self._clock, beside
 
-    def _need(self, capacity: int, demand: Demand) -> int:
+    def need(self, capacity: int, demand: Demand) -> int:
         """Free GPUs on a node below which it is of no use for any replica of the demand."""
         need = self._needs.get(demand)
         if need is None:

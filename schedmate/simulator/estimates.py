@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from analyzers.types import JobRecord
 from schedmate.scheduler import Hints, Job
@@ -101,6 +101,37 @@ class Predicted:
     def ended(self, record: JobRecord) -> None:
         """Hand the ended job to the predictor."""
         self._predictor.observe(record)
+
+
+class Told(NamedTuple):
+    """What was said of a job when it was submitted. Seconds; None where nothing was."""
+
+    owner: str
+    expected_s: float | None
+    high_s: float | None
+
+
+class Noted:
+    """Other estimates, with a note of what they said: ``told`` by job id. The owner is the tenant, else the user."""
+
+    def __init__(self, estimates: Estimates) -> None:
+        self._estimates = estimates
+        self.name = estimates.name
+        self.learns = estimates.learns
+        self.told: dict[str, Told] = {}
+
+    def job(self, record: JobRecord) -> Job:
+        """The job as the other estimates have it."""
+        job, owner = self._estimates.job(record), record.tenant or record.user or ""
+        if job.hints is None:
+            self.told[record.job_id] = Told(owner, job.estimate_s, None)
+        else:
+            self.told[record.job_id] = Told(owner, job.hints.expected_s, job.hints.high_s)
+        return job
+
+    def ended(self, record: JobRecord) -> None:
+        """Hand the ended job on."""
+        self._estimates.ended(record)
 
 
 @dataclass(frozen=True, slots=True)

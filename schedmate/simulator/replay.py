@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from time import perf_counter
@@ -17,7 +17,7 @@ from analyzers.types import JobRecord
 from schedmate.scheduler import Job, OverQuota, Scheduler, Unschedulable
 from schedmate.scheduler.elastic import Phase
 from schedmate.simulator.estimates import Estimates
-from schedmate.simulator.run_log import RunLog
+from schedmate.simulator.run_log import RunLog, Stay
 
 _CHUNK = 8192
 TOO_LARGE = "larger than the cluster, or of a GPU type that it lacks"
@@ -80,7 +80,7 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
     present: list[JobRecord] = []  # by slot
     numbers: list[int] = []  # by slot
     ends: list[tuple[float, int]] = []
-    runs = _Runs(scheduler, log, ends) if layer is not None else None
+    runs = _Runs(scheduler, log, ends, numbers) if layer is not None else None
     waiting = 0
     chunk = arrivals.next_chunk()
     at, size = 0, len(chunk)
@@ -101,6 +101,8 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
             note_job((number, record.submit_s, start_s, now, record.gpus, len(shares), pool))
             if places is not None:
                 places[number] = (pool, shares)
+                if runs is None:
+                    log.stays.append(Stay(number, start_s, now, pool, shares))
             end(slot, now)
             if learned is not None:
                 learned(record)
@@ -147,13 +149,17 @@ def _tenant(scheduler: Scheduler, slot: int) -> str:
 class _Runs:
     """Runs of jobs that can be evicted: when they began, what of their work is saved, and what is lost."""
 
-    def __init__(self, scheduler: Scheduler, log: RunLog, ends: list[tuple[float, int]]) -> None:
+    def __init__(
+        self, scheduler: Scheduler, log: RunLog, ends: list[tuple[float, int]], numbers: Sequence[int]
+    ) -> None:
         self._scheduler, self._table, self._log, self._ends = scheduler, scheduler.state.table, log, ends
         self._first_s: dict[int, float] = {}
         self._began_s: dict[int, float] = {}
         self._done_s: dict[int, float] = {}
         self._phases: dict[int, Phase] = {}
         self._held: dict[int, tuple[float, int]] = {}
+        self._numbers = numbers
+        self._stays: dict[int, Stay] = {}
 
     def begin(self, slot: int, record: JobRecord, now: float) -> None:
         """A job starts, or starts again with what it has saved."""
@@ -163,6 +169,7 @@ class _Runs:
         self._first_s.setdefault(slot, now)
         self._began_s[slot], self._done_s[slot] = now, self._table.done_s[slot]
         self._held[slot] = now, self._table.gpus[slot]
+        self._stay(slot, now)
         if slot in self._table.phases:
             self._phases[slot] = self._table.phases[slot]
         heappush(self._ends, (self._table.done_at(slot, record.duration_s or 0.0), slot))
@@ -173,6 +180,7 @@ class _Runs:
         for slot in changed:
             self._charge(slot, now)
             self._held[slot], self._phases[slot] = (now, self._table.gpus[slot]), self._table.phases[slot]
+            self._stay(slot, now)
         self._ends[:] = [each for each in self._ends if each[1] not in changed]
         self._ends += [(self._table.done_at(slot, present[slot].duration_s or 0.0), slot) for slot in sorted(changed)]
         heapify(self._ends)
@@ -183,8 +191,16 @@ class _Runs:
         self._phases.pop(slot, None)
         return self._first_s.pop(slot)
 
+    def _stay(self, slot: int, now: float) -> None:
+        """From now on a job holds these GPUs."""
+        if self._log.places is not None:
+            shares = self._table.shares[slot] or ()
+            self._stays[slot] = Stay(self._numbers[slot], now, now, self._table.pools[slot], shares)
+
     def _charge(self, slot: int, now: float) -> None:
-        """A run of a job is over, or goes on with other GPUs: note what its tenant has had."""
+        """A run of a job is over, or goes on with other GPUs: note what was held, and what its tenant has had."""
+        if self._log.places is not None:
+            self._log.stays.append(self._stays.pop(slot)._replace(until_s=now))
         if self._log.tenants is not None:
             tenant, used, (since_s, gpus) = _tenant(self._scheduler, slot), self._log.gpu_s, self._held[slot]
             used[tenant] = used.get(tenant, 0.0) + (now - since_s) * gpus

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from schedmate.simulator.metrics import (
     least_nodes,
     waiting_by_size,
 )
+from schedmate.simulator.run_log import Stay
 
 Floats = NDArray[np.float64]
 
@@ -68,6 +69,7 @@ class Result:
     tenant_gpu_s: Mapping[str, float] = field(default_factory=dict)
     unknown_tenants: Mapping[str, int] = field(default_factory=dict)
     _places: Mapping[int, tuple[int, Shares]] | None = None
+    _stays: Sequence[Stay] = ()
 
     @cached_property
     def waiting_s(self) -> Floats:
@@ -115,6 +117,15 @@ class Result:
             raise ValueError("placements were not kept: pass keep_placements=True")
         pool, shares = self._places[i]
         return Placement(self.cluster.pools[pool].name, shares)
+
+    def stays(self) -> Sequence[Stay]:
+        """Who held which GPUs when, in the order of the ends; several of a job that was evicted or changed its size.
+
+        Needs ``keep_placements``.
+        """
+        if self._places is None:
+            raise ValueError("placements were not kept: pass keep_placements=True")
+        return self._stays
 
     def summary(self) -> dict[str, Any]:
         """All metrics as plain data (docs/json/simulate.md)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,22 +16,34 @@ _JOB_FIELDS = 7
 _MOMENT_FIELDS = 4
 
 
+class Stay(NamedTuple):
+    """Job number ``job`` (in the order of submission) held ``shares`` of pool number ``pool`` for a while."""
+
+    job: int
+    from_s: float
+    until_s: float
+    pool: int
+    shares: Shares
+
+
 @dataclass(slots=True)
 class RunLog:
     """``jobs`` holds seven numbers a job (number in the order of submission, submit, start, end, GPUs, nodes, pool) and
     ``moments`` four a moment (time, allocated GPUs, fragmented nodes, waiting jobs), each true until the next one.
 
-    ``ids`` are the job ids in the order of submission; ``places`` maps that number to (pool number, shares) where
-    placements are kept; ``skipped`` counts records left out by reason. ``lost_gpu_s``: GPU time of evicted runs whose
-    work was not saved; ``restart_gpu_s`` what starting them again took. ``moves``: of the evictions, those that went on
-    elsewhere at once. Where there are tenants, ``tenants`` is that of each job, in the order of submission ("" for
-    nobody's), and ``gpu_s`` the GPU time that the jobs of each have had.
+    ``ids`` are the job ids in the order of submission. Where placements are kept, ``places`` maps that number to (pool
+    number, shares) and ``stays`` has every stretch of time for which a job kept the same GPUs. ``skipped`` counts
+    records left out by reason. ``lost_gpu_s``: GPU time of evicted runs whose work was not saved; ``restart_gpu_s``
+    what starting them again took. ``moves``: of the evictions, those that went on elsewhere at once. Where there are
+    tenants, ``tenants`` is that of each job, in the order of submission ("" for nobody's), and ``gpu_s`` the GPU time
+    that the jobs of each have had.
     """
 
     jobs: array[float] = field(default_factory=lambda: array("d"))
     moments: array[float] = field(default_factory=lambda: array("d"))
     ids: list[str] = field(default_factory=list)
     places: dict[int, tuple[int, Shares]] | None = None
+    stays: list[Stay] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
     replay_s: float = 0.0

@@ -88,6 +88,7 @@ def simulate(
         tenant_gpu_s=log.gpu_s,
         unknown_tenants=owned.unknown,
         _places=log.places,
+        _stays=log.stays,
     )
 
 

@@ -14,6 +14,8 @@ COMMANDS = (
     *("demo", "simulate", "analyze", "predict", "diagnose", "progress", "batch", "serve", "history", "config"),
     "version",
     "workload",
+    "compare",
+    "sweep",
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -20,6 +21,25 @@ SHADOWED = (
 LOG = "step 1/10 loss 2.0\nTraceback (most recent call last):\nRuntimeError: CUDA out of memory.\n"
 TRACE = "job_id,submit,duration,gpus\n1,0,10,1\n2,1,10,2\n"
 
+_SPREAD = {"mean": 5.0, "p50": 5.0, "p90": 9.0, "p99": 9.0, "max": 9.0}
+_OF_A_POLICY = {
+    "jobs": 2,
+    "estimates": "perfect",
+    "sor": 0.5,
+    "sor_while_arriving": 0.5,
+    "gfr": {"mean": 0.1},
+    "jwtd_s": {},
+    "makespan_s": 11.0,
+    "jct_s": _SPREAD,
+    "queueing_s": _SPREAD,
+    "bounded_slowdown": _SPREAD,
+}
+SIMULATED = {
+    "trace": "trace.csv",
+    "cluster": {"nodes": 2, "gpus": 16},
+    "estimates": "perfect",
+    "policies": {"fifo": _OF_A_POLICY, "easy": _OF_A_POLICY},
+}
 COMMANDS: dict[str, list[str]] = {
     "help": ["--help"],
     "version": ["version", "--json"],
@@ -32,6 +52,8 @@ COMMANDS: dict[str, list[str]] = {
     "history list": ["history", "list", "--json"],
     "trace": ["trace", "describe", "trace.csv", "--json"],
     "simulate": ["simulate", "trace.csv", "--nodes", "2", "--policy", "fifo,sjf,easy,kant", "--json"],
+    "sweep": ["sweep", "sweep.yaml", "--out", "sweep-out", "--workers", "2", "--json"],
+    "compare": ["compare", "simulated.json", "--report", "report.html", "--json"],
     "batch": [
         "batch",
         "diagnose",
@@ -72,6 +94,8 @@ def hostile(tmp_path: Path) -> Path:
     for name in ("python", "readlink"):
         (folder / name).chmod(0o755)
     (folder / "job.log").write_text(LOG)
+    (folder / "sweep.yaml").write_text("{trace: trace.csv, nodes: 2, policies: [fifo, kant], shakes: 2}")
+    (folder / "simulated.json").write_text(json.dumps(SIMULATED))
     (folder / "logs").mkdir()
     (folder / "logs" / "a.log").write_text(LOG)
     (folder / "trace.csv").write_text(TRACE)

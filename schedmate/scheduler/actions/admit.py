@@ -158,6 +158,7 @@ class _Heads:
         self._barred: dict[tuple[int, int], float] = {}
         self._blocked: list[int] = list(self._layer.reserved)
         self._reserved = 0
+        self._opens: dict[tuple[float, tuple[int, ...]], tuple[int, ...]] = {}
         self._layer.due_s = math.inf
         if state.policy.reservations == math.inf and Queueing.STRICT not in self._layer.tree.queueing:
             return  # there is no counting to infinity
@@ -170,15 +171,19 @@ class _Heads:
         """Until every head is blocked, and everyone who is to have a reservation has one."""
         self._layer.barred = dict(self._barred)
         heap: list[tuple[Place, int, int]] = []
-        for lane in self._lanes:
-            head = self._head(lane)
-            if head is not None and self._open(lane):
-                heap.append(head)
+        queueing = self._layer.tree.queueing
+        for lanes in self._layer.queue.alike.values():
+            is_open = bool(self._open_to(lanes[0]))
+            for lane in lanes:
+                if self._open(lane) if queueing[lane.tenant] is Queueing.STRICT else is_open:
+                    head = self._head(lane)
+                    if head is not None:
+                        heap.append(head)
         heapify(heap)
         while heap:
             lane = self._lanes[heap[0][1]]
-            head = self._head(lane)
-            if head is None or not self._open(lane):
+            head = self._head(lane) if self._open(lane) else None
+            if head is None:
                 heappop(heap)
             elif head != heap[0]:
                 heapreplace(heap, head)
@@ -193,20 +198,26 @@ class _Heads:
 
     def _open(self, lane: QueueLane) -> tuple[int, ...]:
         """The pools on which a blocked head of this lane would get a reservation."""
-        most = self._state.policy.reservations or 0
-        strict = self._layer.tree.queueing[lane.tenant] is Queueing.STRICT
-        return tuple(
-            pool
-            for pool in lane.pools
-            if self._barred.get((lane.tenant, pool), math.inf) > lane.rank
-            and (strict or sum(rank <= lane.rank for rank in self._ranks[pool]) < most)
-        )
+        if self._layer.tree.queueing[lane.tenant] is Queueing.STRICT:  # which alone are barred, and never too many
+            return tuple(p for p in lane.pools if self._barred.get((lane.tenant, p), math.inf) > lane.rank)
+        return self._open_to(lane)
+
+    def _open_to(self, lane: QueueLane) -> tuple[int, ...]:
+        """The pools on which not too many are blocked for a lane that is not strict."""
+        key = lane.rank, lane.pools
+        found = self._opens.get(key)
+        if found is None:
+            most = self._state.policy.reservations or 0
+            found = self._opens[key] = tuple(
+                p for p in lane.pools if sum(rank <= lane.rank for rank in self._ranks[p]) < most
+            )
+        return found
 
     def _try(self, slot: int, lane: QueueLane) -> bool:
         """Start the head of a lane or give it a reservation; False if the lane is to be left for this cycle."""
         state, layer = self._state, self._layer
         if not state.policy.starts_by_plan or not any(pool in state.reservations for pool in lane.pools):
-            found = self._trial.find(slot)
+            found = self._find(slot, lane)
             if found is not None:
                 self._trial.start(slot, found, "" if state.reservations.get(found.pool) else HEAD)
                 return True
@@ -232,6 +243,24 @@ class _Heads:
         layer.due_s = min(layer.due_s, due_s)
         self._count(slot, pools)
         return False
+
+    def _find(self, slot: int, lane: QueueLane) -> Found | None:
+        """`Trial.find` for a head, on pools on which something has changed since it was looked at there."""
+        table, trial = self._state.table, self._trial
+        entry, demand = table.entries[slot], table.demands[slot]
+        if lane.looked_at[0] is not entry:
+            lane.looked_at = entry, {}
+        known = lane.looked_at[1]
+        now = {pool: trial.looked(lane, pool) for pool in lane.pools}
+        pools = [
+            pool
+            for pool in lane.pools
+            if (last := known.get(pool)) is None or not trial.is_as_seen(pool, demand, last, now[pool])
+        ]
+        found = trial.find(slot, pools) if pools else None
+        if found is None:
+            known |= {pool: now[pool] for pool in pools}
+        return found
 
     def _start_as_planned(self, slot: int) -> bool:
         """Start a job whose plan begins now: it may have been kept by what others are expected, not bound, to do."""
@@ -273,5 +302,6 @@ class _Heads:
         if self._layer.tree.queueing[lane.tenant] is Queueing.STRICT:
             self._bar(lane)
             return
+        self._opens.clear()
         for pool in pools:
             self._ranks[pool].append(lane.rank)

@@ -74,8 +74,10 @@ class _Groups:
         self._state, self._trial, self._now = state, trial, now
         self._clocks = [verdicts.clock for verdicts in trial.layer.verdicts]
         self._room: dict[int, NDArray[np.int64]] = {}
-        self._bits: dict[int, dict[int, list[int]]] = {}
+        #: By pool, whether quota keeps tenants off it since the last start there: tenant, milli-GPU, plans (bits).
+        self._lacking: dict[int, dict[tuple[int, int, int], bool]] = {}
         self._looked_at: list[tuple[Group, int]] = []
+        self._settled: dict[tuple[int, int, tuple[int, int]], bool] = {}
         self._candidates = [
             each
             for pool in range(len(state.cluster.pools))
@@ -101,15 +103,18 @@ class _Groups:
                 heapreplace(heap, following)
             while heap and (now_at := self._again(heap[0])) != heap[0]:
                 heapreplace(heap, now_at)
+        now = {
+            pool: Settled(self._clocks[pool], self._state.reservations.get(pool, ()), self._room_on(pool))
+            for pool in {pool for _, pool in self._looked_at}
+        }
         for group, pool in self._looked_at:
-            plans = self._state.reservations.get(pool, ())
-            group.settled[pool] = Settled(self._clocks[pool], plans, self._room_on(pool))
+            group.settled[pool] = now[pool]
 
     def _try(self, number: int, slot: int) -> bool:
         """Start a job if it may; False if the others that are like it may not either."""
         pool, late, demand, lane, _ = self._candidates[number]
         key = pool, demand, late
-        if key in self._full or (late >= 0 and late & ~self._quota_bits(pool, demand)[lane.tenant]):
+        if key in self._full or (late > 0 and self._lacks_quota(pool, lane.tenant, demand, late)):
             return False
         if self._state.table.live[slot] is None:
             return True
@@ -123,7 +128,7 @@ class _Groups:
             return late < 0
         self._trial.start(slot, found)
         self._room.pop(found.pool, None)
-        self._bits.pop(found.pool, None)
+        self._lacking.pop(found.pool, None)
         self._fit[found.pool] = set()
         return True
 
@@ -145,7 +150,7 @@ class _Groups:
         trial, queue, index = self._trial, self._trial.layer.queue, self._state.cluster.pools[pool]
         is_no = trial.layer.verdicts[pool].is_no
         unsettled = [
-            group for group in groups if not is_no(index, group.demand, ()) and not self._is_settled(group, pool)
+            group for group in groups if not self._is_settled(group, pool) and not is_no(index, group.demand, ())
         ]
         if not unsettled:
             return
@@ -157,7 +162,7 @@ class _Groups:
             plans if known else [],
             self._now,
             self._bound,
-            self._rooms_on(pool),
+            self._rooms_on(pool, unsettled),
             lambda group, late: trial.fits(pool, queue.groups[group].demand, late),
         )
         for group, late, lane, entries in found:
@@ -165,10 +170,20 @@ class _Groups:
             yield _Candidates(pool, late if known else -1, demand, queue.lanes[lane], iter(entries))
 
     def _is_settled(self, group: Group, pool: int) -> bool:
-        """Whether nothing that matters has changed since nothing of a demand could start: what is free, the plans, what
-        quota leaves. Time alone lets nothing start."""
+        """Whether nothing that matters has changed since nothing of a group could start. Of many groups what that rests
+        on is the same object, and few differ in what they ask for."""
         last = group.settled.get(pool)
-        return last is not None and self._trial.is_settled(pool, group.demand, last, self._room_on(pool))
+        if last is None:
+            return False
+        asked = group.asked.get(pool)
+        if asked is None:
+            need = self._trial.layer.verdicts[pool].need(self._state.cluster.pools[pool].capacity, group.demand)
+            asked = group.asked[pool] = need, asked_milli(group.demand, self._state.cluster.spec.pools[pool])
+        key = pool, id(last), asked
+        found = self._settled.get(key)
+        if found is None:
+            found = self._settled[key] = self._trial.is_settled(pool, group.demand, last, self._room_on(pool))
+        return found
 
     def _room_on(self, pool: int) -> NDArray[np.int64]:
         """By tenant, what quota leaves on a pool; nothing where the queue is barred."""
@@ -177,11 +192,13 @@ class _Groups:
             room = self._room[pool] = self._trial.rooms(pool)
         return room
 
-    def _rooms_on(self, pool: int) -> Rooms:
-        """What quota leaves on a pool, now and when its plans begin, and what all groups ask for."""
+    def _rooms_on(self, pool: int, groups: list[Group]) -> Rooms:
+        """What quota leaves on a pool, now and when its plans begin, and what some groups ask for."""
         spec, now = self._state.cluster.spec.pools[pool], self._room_on(pool)
-        asked = [asked_milli(group.demand, spec) for group in self._trial.layer.queue.groups]
-        return Rooms(now, self._room_then(pool, len(now)), np.array(asked, dtype=np.int64))
+        asked = np.zeros(len(self._trial.layer.queue.groups), dtype=np.int64)
+        for group in groups:
+            asked[group.number] = asked_milli(group.demand, spec)
+        return Rooms(now, self._room_then(pool, len(now)), asked)
 
     def _room_then(self, pool: int, tenants: int) -> NDArray[np.int64]:
         """What quota leaves when the plans of a pool begin; shape (plans, tenants)."""
@@ -189,17 +206,16 @@ class _Groups:
         then = [np.full(tenants, UNLIMITED, dtype=np.int64) if use is None else use.rooms(pool) for use in uses]
         return np.array(then, dtype=np.int64).reshape(len(uses), tenants)
 
-    def _quota_bits(self, pool: int, demand: Demand) -> list[int]:
-        """By tenant, the plans (bits) beyond which quota lets a demand run, 0 where it may not start at all."""
+    def _lacks_quota(self, pool: int, tenant: int, demand: Demand, late: int) -> bool:
+        """Whether quota does not let a tenant start a demand now, or run it beyond all of the plans ``late`` (bits)."""
         milli = asked_milli(demand, self._state.cluster.spec.pools[pool])
-        of_pool = self._bits.setdefault(pool, {})
-        found = of_pool.get(milli)
+        known, key = self._lacking.setdefault(pool, {}), (tenant, milli, late)
+        found = known.get(key)
         if found is None:
-            now = self._room_on(pool)
-            then = self._room_then(pool, len(now)) >= milli
-            weights = 1 << np.arange(len(then), dtype=np.int64)
-            bits = (then * weights[:, None]).sum(axis=0, dtype=np.int64)
-            found = of_pool[milli] = np.where(now >= milli, bits, 0).tolist()
+            found = known[key] = self._room_on(pool)[tenant] < milli or any(
+                late >> i & 1 and plan.use is not None and plan.use.bound(tenant, pool, milli) >= 0
+                for i, plan in enumerate(self._state.reservations.get(pool, ()))
+            )
         return found
 
     def _plan_bounds(self, pool: int) -> list[PlanBound]:

@@ -29,6 +29,26 @@ def by_node(view: PoolIndex, part: Part, eligible: Bools | None, first: int = 0,
     return room if eligible is None else room * eligible[span]
 
 
+def holds(view: PoolIndex, part: Part, eligible: Bools | None) -> Bools:
+    """Whether each node can take one replica of ``part``: where `by_node` is not 0; shape (nodes,)."""
+    if not part.gpus:
+        some: Bools = by_node(view, part, eligible) > 0
+        return some
+    fits: Bools = view.count >= part.gpus
+    for amounts, asked in (
+        (view.cpus_milli, part.cpus_milli),
+        (view.memory_mib, part.memory_mib),
+        (view.disk_mib, part.disk_mib),
+    ):
+        if asked and amounts is not None:
+            fits &= amounts >= asked
+    if part.nics:
+        fits &= view.nic_count is not None and view.nic_count >= part.nics
+    if eligible is not None:
+        fits &= eligible
+    return fits
+
+
 def by_cell(view: PoolIndex, part: Part, eligible: Bools | None) -> Ints:
     """Replicas of ``part`` that each cell can take; shape (cells,)."""
     if part.only_gpus and eligible is None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from schedmate.scheduler.cluster_types import WHOLE_MILLI, DeviceShare, Shares
 from schedmate.scheduler.demand import Demand, Leaning
 from schedmate.scheduler.free_index import FreeIndex, RestrictedView
-from schedmate.scheduler.placement.fit import by_node
+from schedmate.scheduler.placement.fit import by_node, holds
 from schedmate.scheduler.pool_index import PoolIndex
 from schedmate.scheduler.pool_layout import Bools, Ints, Part
 
@@ -28,7 +28,7 @@ def place_one(view: PoolIndex, part: Part, eligible: Bools | None, leaning: Lean
     if part.only_gpus and eligible is None and not aligned:
         node = _by_bucket(view, part.gpus)
         return None if node is None else view.share(node, part, 1)
-    found = _by_score(view, part, by_node(view, part, eligible), leaning.end_s if aligned else None)
+    found = _by_score(view, part, holds(view, part, eligible), leaning.end_s if aligned else None)
     return None if found is None else view.share(found[0], part, 1, found[1])
 
 
@@ -39,9 +39,9 @@ def cost_of(view: FreeIndex | RestrictedView | PoolIndex, demand: Demand, shares
     parts = view.layout.parts(demand)
     if isinstance(parts, str) or len(parts) != 1 or parts[0].replicas != 1 or parts[0].only_gpus:
         return None
-    node = [shares[0][0]]
-    cpus_milli = None if view.cpus_milli is None else view.cpus_milli[node]
-    return float(view.waste.cost(parts[0], cpus_milli, view.device_left()[node])[0][0])
+    node = shares[0][0]
+    cpus_milli = None if view.cpus_milli is None else int(view.cpus_milli[node])
+    return view.waste.cost_on(parts[0], cpus_milli, tuple(view.device_left()[node].tolist()))
 
 
 def spread(view: PoolIndex, parts: tuple[Part, ...], eligible: Bools | None) -> Shares | None:
@@ -80,28 +80,52 @@ def _by_bucket(view: PoolIndex, gpus: int) -> int | None:
     return None
 
 
-def _by_score(view: PoolIndex, part: Part, room: Ints, end_s: float | None) -> tuple[int, int] | None:
-    """The node, and as a mask the devices among which to choose there."""
-    nodes = np.flatnonzero(room > 0)
+def _by_score(view: PoolIndex, part: Part, fits: Bools, end_s: float | None) -> tuple[int, int] | None:
+    """The node, and as a mask the devices among which to choose there: the best by one key after the other, each looked
+    at only for those that are equal by all before it."""
+    nodes: Ints = np.flatnonzero(fits)
     if not nodes.size:
         return None
-    keys: list[NDArray[np.generic]] = [nodes, view.cell_free[view.layout.cell_of_node[nodes]], view.bucket[nodes]]
-    devices: Ints | None = None
-    if view.waste is not None and view.waste.ready() and not part.only_gpus:
+    if end_s is not None:
+        nodes = _least(nodes, view.bucket[nodes] >= view.layout.capacity)
+        longer_s = np.maximum(0.0, end_s - view.exits.exit_s[nodes])
+        nodes = _least(nodes, np.floor(np.log2(1.0 + np.minimum(longer_s, 1e12) / NEGLIGIBLE_S)))
+    device = -1
+    if view.waste is not None and not part.only_gpus and not _alike(view, part, nodes) and view.waste.ready():
         cpus_milli = None if view.cpus_milli is None else view.cpus_milli[nodes]
         cost, devices = view.waste.cost(part, cpus_milli, view.device_left()[nodes])
-        keys.append(cost)
-    elif part.milli:
-        keys.append(_remnant(view, part, nodes))
-    if end_s is not None:
-        longer_s = np.maximum(0.0, end_s - view.exits.exit_s[nodes])
-        keys.append(np.floor(np.log2(1.0 + np.minimum(longer_s, 1e12) / NEGLIGIBLE_S)))
-        keys.append(view.bucket[nodes] >= view.layout.capacity)
-    best = int(np.lexsort(keys)[0])
-    node = int(nodes[best])
-    if devices is None or not part.milli:
-        return node, -1
-    return node, 1 << int(devices[best])
+        kept = cost == cost.min()
+        nodes, devices = nodes[kept], devices[kept]
+        best = _fullest(view, nodes)
+        device = int(devices[best]) if part.milli else -1
+    else:
+        nodes = _least(nodes, _remnant(view, part, nodes)) if part.milli else nodes
+        best = _fullest(view, nodes)
+    return int(nodes[best]), -1 if device < 0 else 1 << device
+
+
+def _alike(view: PoolIndex, part: Part, nodes: Ints) -> bool:
+    """Whether it is plain that whole GPUs cost the same on all the nodes: none of their GPUs is in use, and as many
+    CPUs are free."""
+    if part.milli or len(nodes) == 1:
+        return not part.milli
+    if view.bucket[nodes].min() < 2 * view.layout.capacity:
+        return False
+    return view.cpus_milli is None or bool(np.ptp(view.cpus_milli[nodes]) == 0)
+
+
+def _least(nodes: Ints, key: NDArray[np.generic]) -> Ints:
+    """The nodes with the least key."""
+    return nodes if len(nodes) == 1 else nodes[key == key.min()]
+
+
+def _fullest(view: PoolIndex, nodes: Ints) -> int:
+    """Which of the nodes, in ascending order, is the fullest one, in the most broken group; the first of equals."""
+    if len(nodes) == 1:
+        return 0
+    bucket = view.bucket[nodes]
+    free = view.cell_free[view.layout.cell_of_node[nodes]]
+    return int(np.where(bucket == bucket.min(), free, _NEVER).argmin())
 
 
 def _remnant(view: PoolIndex, part: Part, nodes: Ints) -> Ints:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from schedmate.scheduler import POLICIES, ClusterSpec, Job, PoolSpec, Scheduler, Unschedulable
@@ -80,3 +82,29 @@ def test_a_job_without_gpus_and_a_cluster_without_nodes_are_refused() -> None:
         PoolSpec("p", 0, 8)
     with pytest.raises(ValueError, match="same name"):
         ClusterSpec((PoolSpec("p", 1, 8), PoolSpec("p", 1, 8)))
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_a_cycle_keeps_the_garbage_collector_out_and_leaves_it_as_it_was(on: bool) -> None:
+    scheduler, passes = Scheduler(ClusterSpec.uniform(1), POLICIES["fifo"]), list[str]()
+
+    def make_much(*_: object) -> None:
+        assert not gc.isenabled()
+        assert [[i] for i in range(100)]
+
+    scheduler.actions = (make_much, *scheduler.actions)
+    before, often = gc.isenabled(), gc.get_threshold()
+    gc.set_threshold(10)
+    (gc.enable if on else gc.disable)()
+    gc.callbacks.append(lambda phase, info: passes.append(phase))
+    try:
+        scheduler.cycle(0.0)
+        during = len(passes)
+        kept = [[i] for i in range(100)]
+        assert gc.isenabled() is on
+    finally:
+        gc.callbacks.pop()
+        gc.set_threshold(*often)
+        (gc.enable if before else gc.disable)()
+    assert during == 0
+    assert bool(passes) is on, f"it makes up for it afterwards, {len(kept)} lists later at the latest"

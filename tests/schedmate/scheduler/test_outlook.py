@@ -49,6 +49,22 @@ def test_tables_are_those_of_the_time_when_it_was_enough_whenever_somebody_looks
     assert costs[0] == costs[1]
 
 
+def test_the_cost_on_a_node_is_that_among_many_also_when_more_was_learned() -> None:
+    outlook = Outlook()
+    waste = Waste(PoolLayout(pool()), outlook)
+    part, cpus_milli, left = Part(0, 1, 0, 500, cpus_milli=1000), [4000, 3000], [[1000, 1000], [500, 1000]]
+    known = []
+    for kind in (small(1000, 500), small(3000, gpus=1)):
+        for _ in range(FIRST_LOOK):
+            outlook.observe(kind)
+        assert waste.ready()
+        costs = waste.cost(part, np.array(cpus_milli), np.array(left))[0].tolist()
+        for _ in range(2):
+            assert [waste.cost_on(part, cpu, tuple(row)) for cpu, row in zip(cpus_milli, left, strict=True)] == costs
+        known.append(costs)
+    assert known[0] != known[1]
+
+
 def test_what_was_recalled_is_what_was_known() -> None:
     old, new = Outlook(), Outlook()
     for i in range(250):

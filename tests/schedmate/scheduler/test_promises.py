@@ -150,8 +150,8 @@ class Life:
                     assert plan.start_s <= self.promised.setdefault(key, plan.start_s), "later than promised"
         layer = state.layer
         if layer is not None and layer.use is not None:
-            for used, most in zip(layer.use.used, layer.tree.most, strict=True):
-                assert all(u <= m for u, m in zip(used, most, strict=True)), "quota exceeded"
+            for pool, used in enumerate(layer.use.used):
+                assert all(u <= m[pool] for u, m in zip(used, layer.tree.most, strict=True)), "quota exceeded"
 
 
 @pytest.mark.parametrize("with_tenants", [False, True], ids=["no tenants", "tenants"])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from schedmate.scheduler.cluster_types import DeviceShare, Health, NodeShape, PoolSpec, Profile, Shares
 from schedmate.scheduler.demand import Demand, Leaning, Role
 from schedmate.scheduler.placement import place, why_not
+from schedmate.scheduler.placement.fit import by_node, holds
 from schedmate.scheduler.pool_index import PoolIndex
 from schedmate.scheduler.pool_layout import Part, PoolLayout
 from schedmate.scheduler.topology import Topology
@@ -173,6 +174,9 @@ def test_nothing_is_taken_twice_and_the_index_equals_one_made_anew(data: st.Data
             before = index.copy()
             shares = place(index, demand, leaning)
             assert index == before, "placing changes nothing"
+            parts, eligible = layout.parts(demand), layout.eligible(demand)
+            for part in () if isinstance(parts, str) else parts:
+                assert (holds(index, part, eligible) == (by_node(index, part, eligible) > 0)).all()
             if shares is None:
                 assert why_not(spec, index, demand)
             else:

@@ -166,3 +166,14 @@ def test_refusals_and_reasons_name_the_quota() -> None:
     assert scheduler.cycle(0.0) == [first, anyone]
     reason = "quota of tenant lab for a: 4 GPUs of 4 guaranteed and 2 to borrow in use"
     assert scheduler.decision(second).reason == reason
+
+
+def test_a_copy_is_independent_of_what_it_was_made_from() -> None:
+    old = use_of(Tenant("x", {"a": Quota(8)}), Tenant("y", {"a": Quota(8)}))
+    old.charge(old.tree.numbers["x"], 0, 2 * GPU)
+    new = old.copy()
+    assert new == old
+    new.charge(new.tree.numbers["x"], 0, 3 * GPU)
+    assert (room(old, "x"), room(new, "x")) == (30, 27)
+    old.charge(old.tree.numbers["x"], 0, -2 * GPU)
+    assert (room(old, "x"), room(new, "x")) == (32, 27)

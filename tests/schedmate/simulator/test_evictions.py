@@ -67,6 +67,14 @@ def test_lost_work_and_restarts_are_replayed(restarts: Restarts, end_s: float, l
     assert (result.waiting_jobs[-1], result.allocated_gpus[-1]) == (0, 0)
 
 
+def test_what_was_held_is_there_for_every_run() -> None:
+    result = simulate(JOBS, SPEC, PROMPT, knowledge(Restarts(checkpoint_s=None, restart_s=20.0)), keep_placements=True)
+    guest = [(stay.from_s, stay.until_s) for stay in result.stays() if stay.job == 2]
+    assert guest == [(0.0, 100.0), (150.0, result.end_s[2])]
+    held_s = sum(sum(share[1] for share in stay.shares) * (stay.until_s - stay.from_s) for stay in result.stays())
+    assert held_s == pytest.approx(result.gar.integral() * SPEC.gpus)
+
+
 def test_without_leave_to_evict_nobody_is_let_in_on_a_hint() -> None:
     result = simulate(JOBS, SPEC, PROMPT, Predicted(Claims({"guest": 60.0})))
     assert result.start_s.tolist() == [0.0, 100.0, 150.0]

@@ -1,0 +1,139 @@
+"""The scoreboard: every policy on the real traces and on the synthetic workload, with confidence intervals.
+
+Run: make results, or python benchmarks/results.py --data DIR [--shakes 10] [--only WORKLOAD] [--write docs/results.md]
+
+The sweep is benchmarks/results.yaml; it is resumed if it was stopped. The tables replace what stands between the marks
+in the file given with --write. Traces that are not in DIR are named and left out. Policies are those that the scheduler
+has; a row that a trace can not support says why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from prompts.errors import UserError
+from schedmate.console import progress
+from schedmate.ports import ENGINES, load
+from schedmate.sweep.run import Options, planned, run_sweep
+from schedmate.sweep.spec import Spec, read_spec
+
+SPEC = Path(__file__).with_suffix(".yaml")
+BEGIN, END = "<!-- scoreboard: made by `make results` -->", "<!-- end of the scoreboard -->"
+TIMEOUT_S = 1800.0
+KNOWS = {"requested": "requested times", "perfect": "true runtimes", "predicted": "predictions"}
+#: Metric, heading, how many digits, and by what it is multiplied.
+COLUMNS = (
+    ("jct_mean_s", "mean JCT s", 0, 1),
+    ("queueing_mean_s", "mean queueing s", 0, 1),
+    ("queueing_p99_s", "p99 queueing s", 0, 1),
+    ("queueing_max_s", "longest s", 0, 1),
+    ("bounded_slowdown_mean", "bounded slowdown", 2, 1),
+    ("sor_while_arriving", "SOR %, until the last submission", 1, 100),
+    ("sor", "SOR %, until the last end", 1, 100),
+    ("gfr", "GFR %", 1, 100),
+)
+
+
+def present(spec: Spec) -> tuple[Spec, list[str]]:
+    """The spec without workloads whose trace is not there, and the names of those."""
+    here = tuple(each for each in spec.workloads if each.trace is None or each.trace.is_file())
+    return replace(spec, workloads=here), [each.name for each in spec.workloads if each not in here]
+
+
+def tables(rows: Sequence[Mapping[str, Any]], shake_s: float) -> str:
+    """Markdown: a table a workload and load."""
+    parts = []
+    for name, load_ in dict.fromkeys((row["workload"], row["load"]) for row in rows):
+        own = [row for row in rows if (row["workload"], row["load"]) == (name, load_)]
+        parts.append(_head(name, load_, own, shake_s))
+        heads = ["policy", "knows", *(head for _, head, _, _ in COLUMNS), "JCT ratio"]
+        parts.append("\n".join([_line(heads), _line(["---"] * len(heads)), *(_row(row) for row in own)]) + "\n")
+    return "\n".join(parts)
+
+
+def _head(name: str, load_: float, rows: Sequence[Mapping[str, Any]], shake_s: float) -> str:
+    counted = next((row for row in rows if row["jobs"] is not None), rows[0])
+    seeds = len(counted["seeds"])
+    if rows[0]["synthetic"]:
+        replicates = f"**Synthetic**: {rows[0]['note']}. Means over {seeds} workloads"
+    else:
+        replicates = f"{rows[0]['note']}. Means over {seeds} replays with submit times moved by up to {shake_s:.0f} s"
+    jobs = "" if counted["jobs"] is None else f", {counted['jobs']:,} jobs each"
+    at = "" if load_ == 1 else f" at {load_:g} times the load"
+    return f"### {name}{at}\n\n{replicates}{jobs}; ± is half of the 95 % confidence interval.\n"
+
+
+def _row(row: Mapping[str, Any]) -> str:
+    begin = [row["policy"], KNOWS[row["estimates"]]]
+    if row["metrics"] is None:
+        return _line([*begin, f"n/a: {row['reason']}", *[""] * len(COLUMNS)])
+    cells = [_told(row["metrics"][key], digits, factor) for key, _, digits, factor in COLUMNS]
+    ratio = row["jct_ratio"]
+    return _line([*begin, *cells, "" if ratio is None else _told(ratio, 3, 1)])
+
+
+def _told(interval: Mapping[str, float | None], digits: int, factor: float) -> str:
+    mean, low, high = interval["mean"], interval["low"], interval["high"]
+    text = f"{factor * (mean or 0.0):,.{digits}f}"
+    return text if low is None or high is None else f"{text} ±{factor * (high - low) / 2:,.{digits}f}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def put_between(text: str, new: str) -> str:
+    """The document with ``new`` between the marks. Raises `UserError` where these are missing."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise UserError("the marks of the scoreboard are not in the file", f"put {BEGIN} and {END} into it")
+    return f"{before}{BEGIN}\n\n{new}\n{END}{after}"
+
+
+def main() -> int:
+    """Run what is missing of the sweep and write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--spec", type=Path, default=SPEC)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the traces")
+    parser.add_argument("--out", type=Path, default=Path("results-out"))
+    parser.add_argument("--shakes", type=int, help="replays of each, instead of what the spec says")
+    parser.add_argument("--only", action="append", help="a workload; repeat for more")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--write", type=Path, help="document with the marks of the scoreboard")
+    wanted = parser.parse_args()
+    try:
+        spec, missing = present(read_spec(wanted.spec, wanted.data))
+        if wanted.shakes is not None:
+            seeds = tuple(range(1, wanted.shakes + 1))
+            spec = replace(spec, seeds=seeds or (0,), shake_s=spec.shake_s if seeds else 0.0)
+        if wanted.only:
+            spec = replace(spec, workloads=tuple(each for each in spec.workloads if each.name in wanted.only))
+        groups = planned(spec)
+        with progress("replaying", sum(len(group.cells) for group in groups)) as advance:
+            summary = run_sweep(
+                groups, Options(wanted.out, wanted.workers, TIMEOUT_S), load(ENGINES, "local")(), advance
+            )
+        text = tables(summary["rows"], spec.shake_s)
+        if wanted.write is None:
+            print(text)
+        else:
+            wanted.write.write_text(put_between(wanted.write.read_text(encoding="utf-8"), text), encoding="utf-8")
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    for name in missing:
+        print(f"left out: {name}, its trace is not in {wanted.data}", file=sys.stderr)
+    for failure in summary["failures"]:
+        print(f"failed: {failure}", file=sys.stderr)
+    return 1 if summary["failures"] else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

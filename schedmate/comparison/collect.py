@@ -1,0 +1,48 @@
+"""One policy's replays: the trace as it is, and the same with shaken submit times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from analyzers.types import JobRecord
+from schedmate.scheduler import ClusterSpec, Tenant
+from schedmate.simulator import Estimates, Result, simulate
+from schedmate.simulator.detail import detail
+from schedmate.simulator.estimates import Noted
+from schedmate.simulator.headline import HEADLINES, headline
+from schedmate.simulator.shake import SHAKE_S, shaken
+
+
+def replays(
+    jobs: Sequence[JobRecord],
+    cluster: ClusterSpec,
+    policy: str,
+    estimates: Callable[[], Estimates],
+    *,
+    tenants: Sequence[Tenant] = (),
+    seeds: Sequence[int] = (),
+    detailed: bool = False,
+    advance: Callable[[int], None] = lambda n: None,
+) -> tuple[Result, dict[str, Any]]:
+    """The result of the trace as it is, and its summary (docs/json/simulate.md).
+
+    With ``seeds`` the summary has the metrics of as many shaken replays, with ``detailed`` the data of the pictures.
+    """
+    noted = Noted(estimates()) if detailed else None
+    known = noted or estimates()
+    result = simulate(jobs, cluster, policy, known, tenants=tenants, keep_placements=detailed, advance=advance)
+    summary = result.summary()
+    if noted is not None and result.job_ids:
+        summary["detail"] = detail(result, noted.told)
+    if seeds and result.job_ids:
+        rows = []
+        for seed in seeds:
+            moved = shaken(jobs, seed)
+            rows.append(headline(simulate(moved, cluster, policy, estimates(), tenants=tenants, advance=advance)))
+        summary["shakes"] = {
+            "within_s": SHAKE_S,
+            "seeds": list(seeds),
+            "metrics": {name: [row[name] for row in rows] for name in HEADLINES},
+        }
+    return result, summary

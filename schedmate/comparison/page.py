@@ -1,0 +1,71 @@
+"""The report: one HTML file from the documents of one or several `schedmate simulate` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from schedmate.comparison import nodes, over_time, owners, predicted, ratios, waits
+from schedmate.comparison.axes import data_of
+from schedmate.comparison.runs import Run, differences, jct_ratios
+from schedmate.comparison.table import metric_rows
+from schedmate.durations import short_duration
+from schedmate.report import render_page
+
+_HERE = Path(__file__).parent
+
+
+def page(runs: Sequence[Run], command: str = "") -> str:
+    """The whole page as text: what the documents lack the data for is named instead of drawn."""
+    drawn = [run for run in runs if run.detail is not None]
+    fair = owners.fairness(drawn) if drawn else None
+    said = predicted.against_actual(drawn)
+    return render_page(
+        _HERE,
+        "page.html.j2",
+        runs=runs,
+        lede=lede(runs),
+        rows=metric_rows(runs),
+        data=data_of(runs),
+        command=command,
+        synthetic=any(run.synthetic for run in runs),
+        warnings=[*differences(runs), *_warnings(runs)],
+        without=[run.label for run in runs if run.detail is None],
+        ratio=ratios.jct_ratio(runs).html if len(runs) > 1 else None,
+        over_time=[draw(drawn).html for draw in (over_time.utilisation, over_time.fragmentation, over_time.queue)]
+        if drawn
+        else [],
+        waiting=waits.waiting(drawn).html if drawn else None,
+        panels=[panel.html for panel in waits.waiting_by_size(drawn)],
+        fairness=fair.html if fair else None,
+        occupancy=[picture.html for run in drawn for picture in nodes.occupancy(run)],
+        predicted=said.html if said else None,
+    )
+
+
+def lede(runs: Sequence[Run]) -> str:
+    """The outcome in a sentence or two, whichever way it went."""
+    first, waits_s = runs[0], [float(run.summary["queueing_s"]["mean"]) for run in runs]
+    if len(runs) == 1:
+        tail = short_duration(first.summary["queueing_s"]["p99"])
+        return (
+            f"Under {first.label} a job waited {short_duration(waits_s[0])} on average, one in a hundred over {tail}."
+        )
+    best = min(range(len(runs)), key=lambda i: waits_s[i])
+    told = "; ".join(f"{run.label} {short_duration(wait)}" for run, wait in zip(runs, waits_s, strict=True))
+    words = f"Mean wait by policy: {told}. "
+    if best == 0:
+        return words + f"No other policy waits less than {first.label}."
+    ratio = jct_ratios(runs)[best]
+    sure = ""
+    if ratio.low is not None and ratio.high is not None:
+        sure = f" (95 % interval {ratio.low:.3f} to {ratio.high:.3f})"
+        sure += ", which chance alone may explain" if ratio.low <= 1 <= ratio.high else ""
+    return (
+        words
+        + f"{runs[best].label} waits least; its mean completion time is {ratio.mean:.3f} of {first.label}'s{sure}."
+    )
+
+
+def _warnings(runs: Sequence[Run]) -> list[str]:
+    return list(dict.fromkeys(str(each) for run in runs for each in run.document.get("warnings", [])))

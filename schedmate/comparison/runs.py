@@ -1,0 +1,128 @@
+"""The replays of one or several documents of `schedmate simulate --json`, named so that they can be told apart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prompts.errors import UserError
+from schedmate.simulator.intervals import Interval, paired_ratio
+
+#: More than these could not be told apart in a picture.
+MOST_RUNS = 8
+_LARGEST_BYTES = 256 << 20
+_HINT = "make it with `schedmate simulate ... --json > FILE`"
+_NEEDED = ("trace", "cluster", "estimates", "policies")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One policy of one document. ``style`` is its colour, as a class of the style sheet."""
+
+    label: str
+    style: str
+    policy: str
+    document: Mapping[str, Any]
+    summary: Mapping[str, Any]
+
+    @property
+    def detail(self) -> Mapping[str, Any] | None:
+        """What the pictures are drawn from; None in a document that was made without."""
+        return self.summary.get("detail")
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether whoever made the document said that its jobs were generated."""
+        return bool(self.document.get("synthetic"))
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Mean JCT over that of the first run. ``low`` and ``high`` are None where there is nothing to judge it by."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """A document of `schedmate simulate --json`. Raises `UserError` for anything else."""
+    try:
+        if not path.is_file():
+            raise UserError(f"{path}: not a file", _HINT)
+        if path.stat().st_size > _LARGEST_BYTES:
+            raise UserError(f"{path}: larger than {_LARGEST_BYTES >> 20} MiB", _HINT)
+        found = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}", _HINT) from None
+    except (ValueError, RecursionError):
+        raise UserError(f"{path}: not JSON", _HINT) from None
+    if not isinstance(found, dict) or not all(key in found for key in _NEEDED) or not _whole(found["policies"]):
+        raise UserError(f"{path}: not what `schedmate simulate --json` prints", _HINT)
+    return found
+
+
+def _whole(policies: Any) -> bool:
+    needed = (
+        "jobs",
+        "estimates",
+        "sor_while_arriving",
+        "jct_s",
+        "queueing_s",
+        "bounded_slowdown",
+        "sor",
+        "gfr",
+        "jwtd_s",
+        "makespan_s",
+    )
+    return (
+        isinstance(policies, dict)
+        and bool(policies)
+        and all(isinstance(p, dict) and all(key in p for key in needed) for p in policies.values())
+    )
+
+
+def runs_of(documents: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Run]:
+    """All policies of all documents in order; with several documents the label begins with the document's name."""
+    found = [(name, document, policy) for name, document in documents for policy in document["policies"]]
+    if len(found) > MOST_RUNS:
+        raise UserError(f"{len(found)} replays to compare", f"at most {MOST_RUNS} can be told apart: give fewer")
+    labels = [policy if len(documents) == 1 else f"{name}: {policy}" for name, _, policy in found]
+    if len(set(labels)) < len(labels):  # files of the same name in different folders
+        labels = [f"{number} {label}" for number, label in enumerate(labels, 1)]
+    return [
+        Run(label, f"c{number}", policy, document, document["policies"][policy])
+        for number, (label, (_, document, policy)) in enumerate(zip(labels, found, strict=True))
+    ]
+
+
+def jct_ratios(runs: Sequence[Run]) -> list[Ratio]:
+    """Against the first run; with an interval where both were shaken in the same ways."""
+    return [_ratio(run, runs[0]) for run in runs]
+
+
+def _ratio(run: Run, base: Run) -> Ratio:
+    own, other = run.summary.get("shakes"), base.summary.get("shakes")
+    if own and other and all(own[key] == other[key] for key in ("seeds", "within_s")):
+        interval: Interval | None = paired_ratio(own["metrics"]["jct_mean_s"], other["metrics"]["jct_mean_s"])
+        if interval is not None:
+            return Ratio(interval.mean, interval.low, interval.high, interval.n)
+    mean = other_mean = float(base.summary["jct_s"]["mean"])
+    mean = float(run.summary["jct_s"]["mean"])
+    return Ratio(mean / other_mean if other_mean else 1.0, None, None, 1)
+
+
+def differences(runs: Sequence[Run]) -> list[str]:
+    """What is not the same in all runs, so that comparing them may mean little; in words."""
+    found = []
+    if len({run.document["trace"] for run in runs}) > 1:
+        found.append("the runs are of different traces: " + ", ".join(sorted({run.document["trace"] for run in runs})))
+    elif len({run.summary["jobs"] for run in runs}) > 1:
+        found.append("the runs are of different numbers of jobs")
+    if len({json.dumps(run.document["cluster"]) for run in runs}) > 1:
+        found.append("the runs are on different clusters")
+    return found

@@ -1,0 +1,54 @@
+"""The metrics of several runs as rows of text, for the terminal and for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from schedmate.comparison.runs import Ratio, Run, jct_ratios
+from schedmate.durations import short_duration
+
+_SPREAD = ("mean", "p50", "p99", "max")
+
+
+def metric_rows(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
+    """(name, one text a run) in the order of reading; the ratio of mean JCT to the first run comes first."""
+    every = [run.summary for run in runs]
+
+    def row(label: str, cell: Callable[[Mapping[str, Any]], str]) -> tuple[str, list[str]]:
+        return label, [cell(each) for each in every]
+
+    found = [("mean JCT, ratio", [_ratio(ratio) for ratio in jct_ratios(runs)])]
+    for label, key in (("completion (JCT)", "jct_s"), ("waiting", "queueing_s")):
+        found += [(f"{label}, {q}", [_time(s[key][q]) for s in every]) for q in _SPREAD]
+    for bucket, wait in every[0]["jwtd_s"].items():
+        if wait["jobs"]:
+            label = f"waiting, mean of {bucket} GPU{'s' * (bucket != '1')}"
+            found.append((label, [_time(s["jwtd_s"].get(bucket, {}).get("mean")) for s in every]))
+    found.append(row("bounded slowdown, mean", lambda s: _number(s["bounded_slowdown"]["mean"])))
+    found.append(row("GPUs allocated (SOR)", lambda s: share(s["sor"])))
+    found.append(row("  until the last submission", lambda s: share(s["sor_while_arriving"])))
+    found.append(row("nodes fragmented (GFR)", lambda s: share(s["gfr"]["mean"])))
+    if any(each.get("evictions") for each in every):
+        found.append(row("evictions", lambda s: f"{s.get('evictions', 0):,}"))
+    found.append(row("makespan", lambda s: _time(s["makespan_s"])))
+    return found
+
+
+def _ratio(ratio: Ratio) -> str:
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.mean:.3f}"
+    return f"{ratio.mean:.3f} ±{(ratio.high - ratio.low) / 2:.3f}"
+
+
+def _time(seconds: float | None) -> str:
+    return "n/a" if seconds is None else short_duration(seconds)
+
+
+def _number(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:,.2f}"
+
+
+def share(value: float | None) -> str:
+    """A share as per cent with one digit."""
+    return "n/a" if value is None else f"{100 * value:.1f} %"

@@ -1,0 +1,44 @@
+"""What policies may know of runtimes, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analyzers.types import JobRecord
+from prompts.errors import UserError
+from schedmate.scheduler import Policy
+from schedmate.scheduler.policies import by_submission
+from schedmate.simulator.estimates import Estimates, Perfect, Predicted, Requested
+
+ESTIMATES = ("requested", "perfect", "predicted")
+
+
+def estimates_named(name: str) -> Estimates:
+    """Fresh ones: those that learn are used up by one replay. Raises `UserError` for another name."""
+    if name == "requested":
+        return Requested()
+    if name == "perfect":
+        return Perfect()
+    if name != "predicted":
+        raise UserError(f"estimates {name!r}: not known", f"one of {', '.join(ESTIMATES)}")
+    from schedmate.pipeline import online_predictor
+
+    return Predicted(online_predictor())
+
+
+def uses_estimates(policy: Policy) -> bool:
+    """Whether what is known of runtimes can change what the policy does: not for first in, first out."""
+    plain_order = policy.order is by_submission and policy.reserve_from is None
+    return policy.needs_estimates or policy.reservations is not None or not plain_order
+
+
+def why_not(policy: Policy, estimates: str, records: Sequence[JobRecord]) -> str | None:
+    """Why a trace can not support a policy with such estimates; None if it can."""
+    if not uses_estimates(policy):
+        return None
+    requested = any(record.requested_s is not None for record in records)
+    if estimates == "requested" and policy.needs_estimates and not requested:
+        return "the trace has no requested times"
+    if estimates == "predicted" and not requested and not any(record.user or record.name for record in records):
+        return "nothing to predict from: the trace has no users, job names or requested times"
+    return None

@@ -1,0 +1,61 @@
+"""The scoreboard: its numbers are those of the sweep, and what it can not say it says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.results import BEGIN, END, SPEC, present, put_between, tables
+from prompts.errors import UserError
+from schedmate.scheduler import POLICIES
+from schedmate.sweep.spec import read_spec
+
+NUMBERS = {"mean": 0.5, "low": 0.25, "high": 0.75}
+
+
+def row(**more):
+    metrics = ("jct_mean_s", "queueing_mean_s", "queueing_p99_s", "queueing_max_s", "bounded_slowdown_mean",
+               "sor_while_arriving", "sor", "gfr")  # fmt: skip
+    return {
+        "workload": "w", "note": "a trace", "synthetic": False, "load": 1.0, "policy": "easy", "estimates": "perfect",
+        "reason": None, "seeds": [1, 2], "jobs": 1234, "metrics": dict.fromkeys(metrics, NUMBERS), "jct_ratio": NUMBERS,
+    } | more  # fmt: skip
+
+
+def test_the_numbers_carry_their_intervals() -> None:
+    text = tables([row()], 30.0)
+    assert "Means over 2 replays with submit times moved by up to 30 s, 1,234 jobs each" in text
+    last = text.strip().splitlines()[-1]
+    assert last.startswith("| easy | true runtimes | 0 ±0 |") and "50.0 ±25.0" in last and "0.500 ±0.250" in last
+
+
+def test_a_row_without_numbers_has_its_reason_and_as_many_cells() -> None:
+    text = tables([row(), row(metrics=None, jct_ratio=None, jobs=None, reason="no users")], 30.0)
+    whole, empty = text.strip().splitlines()[-2:]
+    assert "n/a: no users" in empty and empty.count("|") == whole.count("|")
+
+
+def test_synthetic_is_called_synthetic() -> None:
+    assert "**Synthetic**" in tables([row(synthetic=True)], 30.0)
+
+
+def test_only_what_is_between_the_marks_is_replaced() -> None:
+    document = f"before\n{BEGIN}\nold\n{END}\nafter\n"
+    once = put_between(document, "new")
+    assert once == put_between(once, "new") and "old" not in once
+    assert once.startswith("before\n") and once.endswith("\nafter\n")
+    with pytest.raises(UserError):
+        put_between("no marks", "new")
+
+
+def test_the_spec_takes_policies_from_the_registry_and_leaves_out_missing_traces(tmp_path: Path) -> None:
+    spec, missing = present(read_spec(SPEC, tmp_path))
+    assert {policy for policy, _ in spec.runs} == set(POLICIES)
+    assert [each.name for each in spec.workloads] == ["synthetic"]
+    assert missing == ["philly_oct_w1", "itp_c04", "kth_sp2"]
+
+
+def test_the_results_document_has_its_marks() -> None:
+    text = (SPEC.parent.parent / "docs" / "results.md").read_text(encoding="utf-8")
+    assert put_between(text, "x") != text

@@ -1,0 +1,166 @@
+"""`schedmate compare` and the report: what is shown is what the documents say, and what they lack is named."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+
+from analyzers.types import JobRecord
+from prompts.errors import UserError
+from schedmate.comparison.collect import replays
+from schedmate.comparison.page import page
+from schedmate.comparison.runs import differences, jct_ratios, read_document, runs_of
+from schedmate.comparison.table import metric_rows
+from schedmate.console import plain
+from schedmate.knowledge import estimates_named
+from schedmate.scheduler import ClusterSpec
+from schedmate.simulator import Requested, simulate
+from schedmate.simulator.shake import shaken
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def document(policies=("fifo", "easy"), jobs: int = 150, nodes: int = 3, seeds=(1, 2, 3), detailed=True, **more):
+    records = [
+        JobRecord(str(i), 60.0 * i, 300.0 + 400 * (i % 5), (1, 4, 8, 2)[i % 4], user=f"<u{i % 3}>", requested_s=4000.0)
+        for i in range(jobs)
+    ]
+    cluster = ClusterSpec.uniform(nodes, 8)
+    found = {
+        name: replays(records, cluster, name, lambda: estimates_named("requested"), seeds=seeds, detailed=detailed)[1]
+        for name in policies
+    }
+    pools = [{"name": "gpu", "nodes": nodes, "gpus_per_node": 8}]
+    return plain(
+        {
+            "trace": "jobs.csv",
+            "rows": jobs,
+            "rows_skipped": {},
+            "cluster": {"nodes": nodes, "gpus": cluster.gpus, "pools": pools},
+            "estimates": "requested",
+            "warnings": ["mind <this>"],
+            "policies": found,
+            **more,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def made() -> dict:
+    return document()
+
+
+def svgs(text: str) -> list[ElementTree.Element]:
+    return [ElementTree.fromstring(found) for found in re.findall(r"<svg.*?</svg>", text, re.DOTALL)]
+
+
+def test_what_simulate_says_keeps_its_contract(made: dict) -> None:
+    schema = json.loads((ROOT / "schedmate/schemas/simulate.schema.json").read_text())
+    jsonschema.validate(made, schema)
+    jsonschema.validate(made | {"synthetic": True}, schema)
+
+
+def test_ratios_are_paired_by_seed(made: dict) -> None:
+    fifo, easy = jct_ratios(runs_of([("a", made)]))
+    assert (fifo.mean, fifo.low, fifo.high) == (1.0, 1.0, 1.0)
+    own, base = (made["policies"][name]["shakes"]["metrics"]["jct_mean_s"] for name in ("easy", "fifo"))
+    assert easy.mean == pytest.approx(sum(a / b for a, b in zip(own, base, strict=True)) / 3)
+    assert easy.low is not None and easy.high is not None and easy.low < easy.mean < easy.high
+    other = document(("easy",), seeds=(4, 5))
+    assert jct_ratios(runs_of([("a", made), ("b", other)]))[2].low is None  # other seeds are no pairs
+
+
+def test_a_shaken_metric_is_that_of_the_shaken_trace(made: dict) -> None:
+    records = [
+        JobRecord(str(i), 60.0 * i, 300.0 + 400 * (i % 5), (1, 4, 8, 2)[i % 4], requested_s=4000.0) for i in range(150)
+    ]
+    result = simulate(shaken(records, 2), ClusterSpec.uniform(3, 8), "easy", Requested())
+    found = made["policies"]["easy"]["shakes"]["metrics"]
+    assert found["queueing_mean_s"][1] == pytest.approx(float(result.waiting_s.mean()))
+
+
+def test_the_page_is_whole_and_fetches_nothing(made: dict) -> None:
+    text = page(runs_of([("a", made)]))
+    assert not re.findall(r"""(?:src|href)=["'](?!data:|#)""", text) and "<script" not in text and "url(" not in text
+    assert "&lt;u1&gt;" in text and "<u1>" not in text and "mind &lt;this&gt;" in text
+    pictures = svgs(text)
+    assert len(pictures) > 10
+    for picture in pictures:
+        names = [each.text for each in picture if each.tag in ("title", "desc")]
+        assert len(names) == 2 and all(names)
+        width, height = (float(v) for v in picture.attrib["viewBox"].split()[2:])
+        for label in picture.iter("text"):
+            assert -5 <= float(label.attrib["x"]) <= width + 5 and 0 <= float(label.attrib["y"]) <= height + 5
+    for title in ("GPUs in use over time", "Nodes in part used", "The queue by size", "How long jobs wait", "Who waits",
+                  "Nodes over time: easy", "Requested time against actual", "Completion time against"):  # fmt: skip
+        assert title in text
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", text, re.DOTALL)
+    assert all("jobs.csv" in each and "nodes" in each for each in captions)
+
+
+def test_synthetic_jobs_are_called_so_in_every_caption(made: dict) -> None:
+    text = page(runs_of([("a", made | {"synthetic": True})]))
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", text, re.DOTALL)
+    assert captions and all("Synthetic" in each for each in captions)
+    assert "Synthetic" not in page(runs_of([("a", made)]))
+
+
+def test_many_jobs_and_nodes_make_no_larger_pictures() -> None:
+    small = page(runs_of([("a", document(("fifo",), jobs=400, nodes=100, seeds=()))]))
+    large = page(runs_of([("a", document(("fifo",), jobs=6000, nodes=1000, seeds=()))]))
+    assert len(large) < 1.5 * len(small) < 600_000
+
+
+def test_documents_without_detail_have_a_table_and_say_what_is_missing(made: dict) -> None:
+    bare = document(("easy",), detailed=False, seeds=())
+    text = page(runs_of([("a", made), ("b", bare)]))
+    assert "made without --detail: b: easy" in text
+    alone = page(runs_of([("b", bare)]))
+    assert "In numbers" in alone and "How long jobs wait" not in alone
+    assert len(metric_rows(runs_of([("a", made), ("b", bare)]))[0][1]) == 3
+
+
+def test_differences_between_files_are_told(made: dict) -> None:
+    other = made | {"cluster": made["cluster"] | {"nodes": 4}}
+    assert differences(runs_of([("a", made), ("b", other)])) == ["the runs are on different clusters"]
+    assert differences(runs_of([("a", made), ("b", made)])) == []
+    assert "different traces" in differences(runs_of([("a", made), ("b", made | {"trace": "x.csv"})]))[0]
+
+
+def test_more_runs_than_colours_are_refused(made: dict) -> None:
+    with pytest.raises(UserError, match="at most 8"):
+        runs_of([(str(i), made) for i in range(5)])
+    assert len({run.label for run in runs_of([("a", made), ("a", made)])}) == 4
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"policies": {}}', '{"trace": "", "policies": {"a": {}}}'])
+def test_another_file_is_refused_in_a_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(UserError, match=r"x\.json"):
+        read_document(path)
+    with pytest.raises(UserError, match="not a file"):
+        read_document(tmp_path)
+
+
+@pytest.mark.slow
+def test_the_commands_from_trace_to_report(schedmate, tmp_path: Path) -> None:
+    words = ["simulate", ROOT / "examples/trace.csv", "--nodes", "4", "--policy", "fifo,easy", "--shakes", "2"]
+    first = schedmate(*words, "--report", tmp_path / "r.html", "--json")
+    assert first.returncode == 0, first.stderr
+    (tmp_path / "a.json").write_text(first.stdout)
+    assert "trace.csv" in (tmp_path / "r.html").read_text()
+    both = schedmate("compare", tmp_path / "a.json", tmp_path / "a.json", "--json", "--report", tmp_path / "c.html")
+    assert both.returncode == 0, both.stderr
+    schema = json.loads((ROOT / "schedmate/schemas/compare.schema.json").read_text())
+    jsonschema.validate(json.loads(both.stdout), schema)
+    assert (tmp_path / "c.html").stat().st_size > 50_000
+    table = schedmate("compare", tmp_path / "a.json")
+    assert "mean JCT, ratio" in table.stdout
+    refused = schedmate("compare", tmp_path / "a.json", "--report", "/dev/null")
+    assert refused.returncode == 2 and refused.stderr.count("\n") == 1
