@@ -21,10 +21,8 @@ from schedmate.scheduler.types import Hints
 def change_hints(state: State, slot: int, hints: Hints | None, now: float) -> None:
     """The job in ``slot`` is expected to behave otherwise than was said. Where it may run, its limit and its class stay
     what they are; its place among the waiting, plans for it and plans that rest on its end follow."""
-    table, job = state.table, state.table.jobs[slot]
-    if job is None:
-        raise ValueError(f"slot {slot} holds no job")
-    job = table.jobs[slot] = replace(job, hints=hints)
+    table = state.table
+    job = table.jobs[slot] = replace(table.present(slot), hints=hints)
     full, again_s = state.policy.assume(job), table.still_s(slot)
     table.assumed[slot] = assumed_again(full, table.done_s[slot], again_s, slowest(job, table.demands[slot]))
     if table.shares[slot] is None:

@@ -7,6 +7,7 @@ added. Infinite numbers are written as the strings ``"inf"`` and ``"-inf"``; fun
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
@@ -140,7 +141,8 @@ def _tuple(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
 def _number(value: Any, where: str) -> float:
     if isinstance(value, str) and value in _NUMBERS:
         return _NUMBERS[value]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    # not math.isfinite: of a whole number that no float can hold it is no ValueError
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise ValueError(f"{where}: {value!r} is not a number")
     return value  # whole numbers stay what they were, so that what is written again is the same text
 

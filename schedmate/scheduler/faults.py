@@ -26,6 +26,9 @@ SUSPECT = 0.5
 #: Two, or a fresh one and an older one.
 VERY_SUSPECT = 1.25
 
+#: What points at a node counts as no more faults at once: enough never to be forgiven by anybody alive.
+MOST_FAULTS = 1e6
+
 #: A job that is expected to take longer is a long one.
 LONG_S = 3600.0
 

@@ -7,6 +7,8 @@ was decided by it. Anything else that does not fit is refused with the number of
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -58,6 +60,8 @@ def event_of(line: str, where: str = "line") -> Event:
         event: Event = from_json(kind, given, where)
     except ValueError as error:
         raise JournalError(str(error)) from None
+    except RecursionError:
+        raise JournalError(f"{where}: nested too deeply") from None
     return event
 
 
@@ -65,7 +69,8 @@ class Journal:
     """A file that is open for appending. ``events`` are those that it held when it was opened.
 
     ``sync``: each line is on the disk, not only with the operating system, before `write` returns; a machine may then
-    lose its power as well. Raises `JournalError` for a file that is no journal or one of another scheduler.
+    lose its power as well. Raises `JournalError` for a file that is no journal, one of another scheduler, or one that
+    is open elsewhere.
     """
 
     def __init__(self, path: Path, header: Header, sync: bool = False) -> None:
@@ -73,10 +78,18 @@ class Journal:
         self.events: tuple[Event, ...] = ()
         self._file = path.open("ab+", buffering=0)
         try:
+            self._lock()
             self._open()
         except BaseException:
             self._file.close()
             raise
+
+    def _lock(self) -> None:
+        """Two schedulers that write to one journal would both be wrong. The lock goes with the process."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise JournalError(f"{self.path}: another scheduler has it open") from None
 
     def _open(self) -> None:
         self._file.seek(0)
@@ -97,9 +110,11 @@ class Journal:
         self._append(line_of(event))
 
     def _append(self, line: str) -> None:
-        size = self._file.tell()
+        size, data = self._file.tell(), line.encode("utf-8") + b"\n"
         try:
-            self._file.write(line.encode("utf-8") + b"\n")
+            written = self._file.write(data)
+            if written != len(data):  # a disk that is full takes a part of it, and says nothing
+                raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes could be written", str(self.path))
             if self._sync:
                 os.fsync(self._file.fileno())
         except OSError:
@@ -176,6 +191,8 @@ def _header(line: str, where: str) -> Header:
         header: Header = from_json(Header, given, where)
     except ValueError as error:
         raise JournalError(str(error)) from None
+    except RecursionError:
+        raise JournalError(f"{where}: nested too deeply") from None
     return header
 
 

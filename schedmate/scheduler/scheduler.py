@@ -30,7 +30,7 @@ from schedmate.scheduler.elastic import slowest
 from schedmate.scheduler.events import Effect, Event
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.explain import Explanation, explain
-from schedmate.scheduler.faults import mend, repair_or_release, struck
+from schedmate.scheduler.faults import MOST_FAULTS, mend, repair_or_release, struck
 from schedmate.scheduler.outlook import Outlook
 from schedmate.scheduler.pending import Lane, PendingQueue
 from schedmate.scheduler.placement import why_not
@@ -177,7 +177,8 @@ class Scheduler:
 
     def withdraw(self, slot: int) -> None:
         """The waiting job in ``slot`` was taken back by its user. ``ValueError`` if it does not wait."""
-        if self.state.table.live[slot] is None:
+        live = self.state.table.live
+        if not 0 <= slot < len(live) or live[slot] is None:
             raise ValueError(f"slot {slot} does not wait")
         transaction = self.transaction
         transaction.begin()
@@ -186,8 +187,9 @@ class Scheduler:
 
     def evict(self, slot: int, now: float) -> None:
         """Take a running job off its GPUs and let it wait again at the head of its class, with the work that it has
-        saved; it was told to leave its grace ago."""
+        saved; it was told to leave its grace ago. ``ValueError`` if it does not run."""
         transaction, table = self.transaction, self.state.table
+        self._check_runs(slot)
         transaction.begin()
         table.since[slot] = self.state.cycles
         transaction.evict(slot, now, table.saved_s(slot, now, told=True))
@@ -226,7 +228,10 @@ class Scheduler:
         return self._strike(number, node, 0 if healthy else 1 << device, now)
 
     def suspect(self, pool: str, node: int, now: float, weight: float = 1.0) -> None:
-        """Something points at a node, so it counts as ``weight`` faults; see `faults`."""
+        """Something points at a node, so it counts as ``weight`` faults; see `faults`. ``ValueError`` for a node that
+        there is not, and a weight that is negative or beyond `MOST_FAULTS`."""
+        if not 0 <= weight <= MOST_FAULTS:
+            raise ValueError(f"a node is suspected by {weight} faults; give a number from 0 to {MOST_FAULTS:g}")
         number = self.state.cluster.number_of(pool, node)
         self.state.cluster.note_fault(number, node, weight, now, self.state.policy.suspect_half_life_s)
 
@@ -283,19 +288,26 @@ class Scheduler:
 
     def end(self, slot: int, now: float) -> None:
         """The job in ``slot`` has ended, for whatever reason. ``ValueError`` if it does not run."""
-        if self.state.table.shares[slot] is None:
-            raise ValueError(f"slot {slot} is not running")
+        self._check_runs(slot)
         transaction = self.transaction
         transaction.begin()
         transaction.stop(slot, now)
         transaction.commit()
 
+    def _check_runs(self, slot: int) -> None:
+        shares = self.state.table.shares
+        if not 0 <= slot < len(shares) or shares[slot] is None:
+            raise ValueError(f"slot {slot} is not running")
+
     def cycle(self, now: float) -> list[int]:
-        """Decide what starts at ``now``; returns the slots started, in the order of the decisions.
+        """Decide what starts at ``now``; returns the slots started, in the order of the decisions. ``ValueError`` for a
+        time that is not finite.
 
         The garbage collector, where it is on, is kept out of it: a full pass would make a decision take several times
         as long. It makes up for that between two cycles, as soon as the caller makes something new.
         """
+        if not -math.inf < now < math.inf:
+            raise ValueError(f"a cycle at {now} s")
         collects = gc.isenabled()
         gc.disable()
         try:
@@ -350,9 +362,7 @@ class Scheduler:
         """What was decided about the job in ``slot``, and why, in words; ``now`` None is the time of the last cycle."""
         state, table = self.state, self.state.table
         now = self._last_s if now is None else now
-        job = table.jobs[slot]
-        if job is None:
-            raise ValueError(f"slot {slot} holds no job")
+        job = table.present(slot)
         shares = table.shares[slot]
         if shares is not None:
             pool = state.cluster.spec.pools[table.pools[slot]].name

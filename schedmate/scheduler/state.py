@@ -57,6 +57,13 @@ class JobTable:
         self.free: list[int] = []
         self.phases: dict[int, Phase] = {}
 
+    def present(self, slot: int) -> Job:
+        """The job in a slot. ``ValueError`` if there is none."""
+        job = self.jobs[slot] if 0 <= slot < len(self.jobs) else None
+        if job is None:
+            raise ValueError(f"slot {slot} holds no job")
+        return job
+
     def slot(self) -> int:
         """A free slot; its lists hold leftovers until they are set."""
         if self.free:

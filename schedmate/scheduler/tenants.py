@@ -8,6 +8,7 @@ borrowers have gone, nobody exceeds guaranteed + borrow limit, and nobody lends 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -17,6 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedmate.scheduler.cluster_types import UNLIMITED, WHOLE_MILLI, ClusterSpec
+
+#: No organisation is deeper; the tree is walked by functions that call themselves.
+MOST_LEVELS = 64
 
 #: The root of the tree: the cluster, and all jobs that belong to nobody.
 ROOT = 0
@@ -37,15 +41,18 @@ class Queueing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """GPUs of one type. ``borrow_limit`` and ``lend_limit`` None: no limit. ``ValueError`` for negative ones."""
+    """GPUs of one type. ``borrow_limit`` and ``lend_limit`` None: no limit. ``ValueError`` for amounts below 0
+    or not finite."""
 
     guaranteed: float = 0.0
     borrow_limit: float | None = None
     lend_limit: float | None = None
 
     def __post_init__(self) -> None:
-        if self.guaranteed < 0 or (self.borrow_limit or 0) < 0 or (self.lend_limit or 0) < 0:
-            raise ValueError(f"quota {self} has a negative amount")
+        if not all(
+            0 <= amount < math.inf for amount in (self.guaranteed, self.borrow_limit or 0, self.lend_limit or 0)
+        ):
+            raise ValueError(f"quota {self} has an amount that is negative or not a number; no limit is None")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,11 @@ class Tenant:
     def __post_init__(self) -> None:
         if not 0 < self.weight < float("inf"):
             raise ValueError(f"tenant {self.name} has weight {self.weight}")
+        below, levels = self.children, 1
+        while below:
+            below, levels = tuple(child for each in below for child in each.children), levels + 1
+        if levels > MOST_LEVELS:
+            raise ValueError(f"tenant {self.name} has more than {MOST_LEVELS} levels")
 
 
 class TenantTree:

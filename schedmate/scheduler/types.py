@@ -13,6 +13,9 @@ from schedmate.scheduler.tenants import TenantUse
 #: Kinds of jobs.
 KINDS = ("training", "service", "interactive")
 
+#: Classes are compared as floats, which tell whole numbers apart up to here.
+MOST_PRIORITY = 1 << 53
+
 
 @dataclass(frozen=True, slots=True)
 class Hints:
@@ -21,7 +24,7 @@ class Hints:
     ``expected_s`` is the median of the runtime until it ends for whatever reason, and ``high_s`` the quantile at
     ``confidence``; both None where nothing is known of it. ``gpu_memory_mib`` is what each GPU will be made to hold,
     ``utilization`` (0..1) how busy it will be, ``failure_probability`` that of ending badly. ``source`` names who
-    said so.
+    said so. ``ValueError`` for amounts that can not be.
     """
 
     expected_s: float | None = None
@@ -35,6 +38,11 @@ class Hints:
     def __post_init__(self) -> None:
         if (self.expected_s is None) != (self.high_s is None):
             raise ValueError("a hint has both expected_s and high_s or neither")
+        shares = (self.confidence, self.utilization, self.failure_probability)
+        if not all(share is None or 0 <= share <= 1 for share in shares):
+            raise ValueError("confidence, utilization and failure_probability of a hint are from 0 to 1")
+        if self.gpu_memory_mib is not None and not 0 <= self.gpu_memory_mib < math.inf:
+            raise ValueError(f"a hint of {self.gpu_memory_mib} MiB of GPU memory")
         if self.expected_s is None or self.high_s is None:
             return
         if not (self.expected_s >= 0 and self.high_s >= self.expected_s and math.isfinite(self.high_s)):
@@ -92,10 +100,19 @@ class Job:
             raise ValueError(f"job {self.job_id!r} has {self.gpus} GPUs, its demand {self.demand.gpus}")
         if self.kind not in KINDS:
             raise ValueError(f"job {self.job_id!r} is of kind {self.kind!r}; there are {', '.join(KINDS)}")
-        if self.checkpoint_s is not None and not self.checkpoint_s > 0:
+        if not -MOST_PRIORITY <= self.priority <= MOST_PRIORITY:
+            raise ValueError(f"job {self.job_id!r} has a priority beyond {MOST_PRIORITY}")
+        if not -math.inf < self.submit_s < math.inf:
+            raise ValueError(f"job {self.job_id!r} is submitted at {self.submit_s} s")
+        for what, seconds in (("estimate", self.estimate_s), ("limit", self.limit_s)):
+            if seconds is not None and not seconds >= 0:
+                raise ValueError(f"job {self.job_id!r} has a {what} of {seconds} s")
+        if self.checkpoint_s is not None and not 0 < self.checkpoint_s < math.inf:
             raise ValueError(f"job {self.job_id!r} saves its state every {self.checkpoint_s} s")
-        if not min(self.grace_s, self.restart_s, self.min_run_s) >= 0:
-            raise ValueError(f"job {self.job_id!r} has a negative grace, restart or minimum run time")
+        if not (0 <= self.grace_s < math.inf and 0 <= self.restart_s < math.inf and self.min_run_s >= 0):
+            raise ValueError(f"job {self.job_id!r} has a negative or endless grace, restart or minimum run time")
+        if self.least_replicas < 0:
+            raise ValueError(f"job {self.job_id!r} keeps {self.least_replicas} replicas of its service")
         if not 0 <= self.scaling <= 1:
             raise ValueError(f"job {self.job_id!r} has a scaling of {self.scaling}, which is not from 0 to 1")
 

@@ -37,6 +37,7 @@ from schedmate.scheduler.tenants import Queueing, Tenant, TenantTree
 from schedmate.scheduler.topology import GROUP_LEVELS, Topology
 from schedmate.simulator import cluster_fields as f
 from schedmate.simulator.tenant_file import tenants_from
+from schedmate.yaml_once import TwiceError, load_once
 
 MAX_NODES = 1_000_000
 MAX_GPUS_PER_NODE = 100_000
@@ -115,11 +116,12 @@ def uniform_cluster(nodes: int, gpus_per_node: int) -> ClusterSpec:
 def _load(path: Path) -> Any:
     text = read_small(path, "give a YAML file that describes the cluster")
     try:
-        return yaml.safe_load(text)
+        return load_once(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: a date or a number out of range
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark is not None else ""
-        raise UserError(f"{path}{where}: not valid YAML", _EXAMPLE) from None
+        what = error.problem if isinstance(error, TwiceError) else "not valid YAML"
+        raise UserError(f"{path}{where}: {what}", _EXAMPLE) from None
 
 
 def _short(path: Path, name: str, text: Any) -> PoolSpec:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from prompts.errors import UserError
-from schedmate.scheduler.tenants import Queueing, Quota, Tenant
+from schedmate.scheduler.tenants import MOST_LEVELS, Queueing, Quota, Tenant
 from schedmate.simulator import cluster_fields as f
 
 _EXAMPLE = "write for example `lab: {quota: {a100: 16}}`"
@@ -20,6 +20,8 @@ def tenants_from(where: str, value: Any) -> tuple[Tenant, ...]:
     """The top of the tree that a parsed description stands for. Raises `UserError` naming the place."""
     given = f.mapping(where, value or {}, _EXAMPLE)
     for name in given:
+        if not all(name.split("/")) or name.count("/") >= MOST_LEVELS:
+            raise UserError(f"{where}: {f.shown(name)} is no path of a tenant", _EXAMPLE)
         parent = name.rpartition("/")[0]
         if parent and parent not in given:
             raise UserError(f"{where}: tenant {name} has no parent {parent}", "name it as well, above it")

@@ -290,3 +290,70 @@ def test_a_crash_at_any_moment_changes_no_decision(policy: str, seed: int, cut: 
     scheduler = found[0].scheduler()
     assert list(replay(scheduler, [*kept, *events[len(kept) :]])) == effects[:-1]
     same(effects[-1], scheduler)
+
+
+class _FullDisk:
+    """A file on a disk that takes only so many bytes more, as the operating system writes to it."""
+
+    def __init__(self, file: Any, room: int) -> None:
+        self._file, self._room = file, room
+
+    def write(self, data: bytes) -> int:
+        written: int = self._file.write(data[: self._room])
+        self._room -= written
+        return written
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def test_half_a_line_on_a_full_disk_is_no_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, header = tmp_path / "journal", Header(SPEC, POLICIES["core"])
+    journal = Journal(path, header)
+    journal.write(CycleRan(1.0))
+    with monkeypatch.context() as patch:
+        patch.setattr(journal, "_file", _FullDisk(journal._file, 10))
+        with pytest.raises(OSError, match="only 10 of"):
+            journal.write(CycleRan(2.0))
+    journal.write(CycleRan(3.0))
+    journal.close()
+    assert Journal(path, header).events == (CycleRan(1.0), CycleRan(3.0))
+
+
+def test_one_scheduler_a_journal(tmp_path: Path) -> None:
+    path, header = tmp_path / "journal", Header(SPEC, POLICIES["core"])
+    journal = Journal(path, header)
+    journal.write(CycleRan(1.0))
+    before = path.read_bytes()
+    with pytest.raises(JournalError, match="another scheduler has it open"):
+        Journal(path, header)
+    assert path.read_bytes() == before
+    journal.close()
+    assert Journal(path, header).events == (CycleRan(1.0),)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"event":"cycle","at_s":1' + "0" * 400 + "}",
+        '{"event":"tenants","at_s":1,"tenants":[' + '{"name":"t","children":[' * 300 + "]}" * 300 + "]}",
+    ],
+    ids=["a number that no float can hold", "tenants without end"],
+)
+def test_lines_that_are_too_much(line: str) -> None:
+    with pytest.raises(JournalError):
+        event_of(line)
+
+
+def test_an_event_that_can_not_be_does_not_stop_a_journal(tmp_path: Path) -> None:
+    path, header = tmp_path / "journal", Header(ClusterSpec.uniform(1), POLICIES["core"])
+    live = Journaled(Journal(path, header))
+    for name in ("runs", "waits"):
+        live.apply(Submitted(0.0, Job(name, 8, 0.0)))
+    live.apply(CycleRan(0.0))
+    with pytest.raises(ValueError, match="not running"):
+        live.apply(Evicted(1.0, "waits"))
+    live.apply(Ended(2.0, "runs"))
+    live.journal.close()
+    again = Journaled(Journal(path, header))
+    assert again.apply(CycleRan(2.0)).started == ("waits",)

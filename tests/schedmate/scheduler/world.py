@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -225,7 +225,7 @@ class World:
         self._promises()
         self._check()
         if not self.scheduler.preemptions:  # else the next cycle sees who is the first to be helped now
-            self._helped([track for track in self._starving() if track.slot not in evicted])
+            self._helped(self._starving(), evicted)
         name = [self.tracks[slot].job.job_id for slot in (*started, *evicted)]
         self.history.append((self.now, name[: len(started)], name[len(started) :]))
         return started, evicted
@@ -314,9 +314,10 @@ class World:
                 f"{track.job.job_id} was promised a start by {track.promised_s} and waits at {self.now}: {decision}"
             )
 
-    def _helped(self, starving: list[Track]) -> None:
-        """Whoever has waited too long, the first of them at least, has a reservation if there is one to be had."""
-        if not starving or self.sick or any(self.bad.values()) or self.tenants:
+    def _helped(self, starving: list[Track], evicted: Collection[int]) -> None:
+        """Whoever has waited too long, the first of them at least, has a reservation if there is one to be had. Who was
+        evicted in this very cycle may have one, but need not."""
+        if all(track.slot in evicted for track in starving) or self.sick or any(self.bad.values()) or self.tenants:
             return
         decisions = [self.scheduler.decision(track.slot, self.now) for track in starving]
         assert any(each.verdict == "reserved" for each in decisions), f"nothing is reserved for any of {decisions}"

@@ -37,6 +37,8 @@ def test_both_forms(tmp_path: Path, text: str) -> None:
         ("pools: 4", "neither a list nor a mapping"),
         ("pools: []", "at least one pool"),
         ("pools: {}", "at least one pool"),
+        ("pools: {a: 4x8, b: 4x8, a: 2x8}", "line 1: 'a' is there twice"),
+        ("pools: {a: 4x8}\ntenants:\n  x: {}\n  x: {}", "line 4: 'x' is there twice"),
         ("pools: {a: 8}", "pool 'a' is 8, not NODESxGPUS"),
         ("pools: {a: 0 x 8}", "nodes is 0"),
         ("pools: {a: 9999999999x8}", "nodes is 9999999999"),

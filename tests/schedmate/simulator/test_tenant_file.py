@@ -70,3 +70,12 @@ def test_what_makes_no_sense_is_named(tmp_path: Path, tenants: str, words: str) 
         read_tenants(path, read_cluster(path))
     assert str(raised.value).startswith(f"{path}: ")
     assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ['""', "lab/", "/lab", "lab//vision", "lab" + "/x" * 100])
+def test_a_name_that_is_no_path(tmp_path: Path, name: str) -> None:
+    parts = name.split("/")
+    above = "".join(f"  {'/'.join(parts[:i])}:\n" for i in range(1, len(parts)) if parts[0])
+    path = written(tmp_path, f"tenants:\n{above}  {name}: {{}}\n")
+    with pytest.raises(UserError, match="is no path of a tenant"):
+        read_tenants(path, read_cluster(path))
