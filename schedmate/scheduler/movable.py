@@ -110,7 +110,7 @@ class Movable:
         late, now = 0, self._now
         for i, plan in enumerate(self._state.reservations.get(self._pool, ())):
             stays_s = after.limit_s if plan.guaranteed or plan.locked else max(after.within_s, after.ends_s)
-            late |= (now + stays_s > plan.start_s) << i
+            late |= (bool(plan.victims) or now + stays_s > plan.start_s) << i
         return late
 
     def _late_as_it_is(self, slot: int, end_s: float) -> int:

@@ -78,7 +78,8 @@ class _Look:
         """Let the first job that has a reservation here start, if its GPUs are free but not where it needs them."""
         state, layer, index = self._state, self._layer, self._state.cluster.pools[self._pool]
         plans = state.reservations.get(self._pool, ())
-        slot = next((slot for slot in layer.reserved if any(each.slot == slot for each in plans)), None)
+        planned = {each.slot for each in plans} - {each.slot for each in plans if each.victims}
+        slot = next((slot for slot in layer.reserved if slot in planned), None)
         if slot is None:
             return
         lane = state.table.queue_lanes[slot]
