@@ -157,7 +157,7 @@ class Life:
 @pytest.mark.parametrize("with_tenants", [False, True], ids=["no tenants", "tenants"])
 @pytest.mark.parametrize("limited", [1.0, 0.6], ids=["all limited", "some limited"])
 @pytest.mark.parametrize("most", [1, 2, math.inf])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(random=st.randoms(use_true_random=False))
 def test_starts_are_kept_quotas_too_and_everything_ends(
     with_tenants: bool, limited: float, most: float, random: Random
@@ -173,7 +173,7 @@ def test_starts_are_kept_quotas_too_and_everything_ends(
     Life(Scheduler(ClusterSpec(pools), replace(POLICIES["core"], **changes), tree), asked).play()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(random=st.randoms(use_true_random=False), bound_s=st.sampled_from([5.0, 20.0]))
 def test_beyond_the_starvation_bound_nobody_newer_goes_first(random: Random, bound_s: float) -> None:
     """Whatever classes come: those that starve go one after the other, each after what runs when its turn comes."""
@@ -214,7 +214,7 @@ def _starts(random: Random) -> list[tuple[float, list[str]]]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 1 << 30))
 def test_what_is_remembered_changes_no_decision(seed: int) -> None:
     """Verdicts that hold until something that matters has changed, against looking at everything every time."""
