@@ -82,10 +82,6 @@ class Rules:
             self._kept = [milli + less.get((node, pool), 0) for node, milli in enumerate(held)]
         self.milli = asked_milli(table.demands[slot], state.cluster.spec.pools[pool])
 
-    def most_gpus(self) -> int:
-        """GPUs that evictions could free, at most: by kind of job alone, whoever has run too short or would leave."""
-        return sum(self._layer.evictable.gpus[self._pool][kind] for kind, _ in self._kinds())
-
     def _kinds(self) -> Iterator[tuple[Kind, float]]:
         """The kinds of running jobs that there is a reason to take from, and how far their tenants have borrowed."""
         reclaims, path = self._may_reclaim(), self._layer.tree.path

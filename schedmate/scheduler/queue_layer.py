@@ -1,14 +1,15 @@
 """The state of the full queue layer: tenants, classes, ends by pool, verdicts, who has a reservation.
 
-See `state.State` for what it stands beside. What is listed in `QueueLayer.saved` is replaced, never changed in place;
+See `state.State` for what it stands beside. What is listed in `_SAVED` is replaced, never changed in place;
 everything else is changed by transactions, which write down how to undo it. Verdicts are knowledge and not state.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from schedmate.scheduler.classes import ClassQueue, Settled
 from schedmate.scheduler.cluster import Cluster, Index
@@ -27,6 +28,13 @@ from schedmate.scheduler.verdicts import Verdicts
 
 #: A plan: its slot, and whether it is the guaranteed one.
 PlanKey = tuple[int, bool]
+
+#: What a transaction puts back: values that are replaced, never changed in place.
+_SAVED = (
+    "reserved", "gained", "stale", "moved", "broken", "evicted", "resized", "hurt", "barred", "renewed_s", "void",
+    "spared_s", "sought_s", "preemptions", "claimed", "migrated", "ledger", "promised",
+)  # fmt: skip
+_saved: Callable[[object], tuple[object, ...]] = attrgetter(*_SAVED)
 
 
 @dataclass(slots=True)
@@ -92,49 +100,12 @@ class QueueLayer:
 
     def saved(self) -> tuple[object, ...]:
         """What a transaction puts back."""
-        return (
-            self.reserved,
-            self.gained,
-            self.stale,
-            self.moved,
-            self.broken,
-            self.evicted,
-            self.resized,
-            self.hurt,
-            self.barred,
-            self.renewed_s,
-            self.void,
-            self.spared_s,
-            self.sought_s,
-            self.preemptions,
-            self.claimed,
-            self.migrated,
-            self.ledger,
-            self.promised,
-        )
+        return _saved(self)
 
     def put_back(self, saved: tuple[object, ...]) -> None:
         """Undo all changes to what is saved."""
-        (
-            self.reserved,
-            self.gained,
-            self.stale,
-            self.moved,
-            self.broken,
-            self.evicted,
-            self.resized,
-            self.hurt,
-            self.barred,
-            self.renewed_s,
-            self.void,
-            self.spared_s,
-            self.sought_s,
-            self.preemptions,
-            self.claimed,
-            self.migrated,
-            self.ledger,
-            self.promised,
-        ) = saved  # type: ignore[assignment]
+        for name, value in zip(_SAVED, saved, strict=True):
+            setattr(self, name, value)
         self.standings_s = {}
 
     def take_from(self, plan: Reservation, nodes: Container[int]) -> None:
