@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
 from itertools import islice
 
 from schedmate.scheduler.columns import MOST_RESERVATIONS, Columns
@@ -163,12 +164,14 @@ class Lane:
 class PendingQueue:
     """All lanes. ``sized`` keeps the jobs of each lane by demand as well, which backfilling needs."""
 
-    __slots__ = ("_by_pools", "_live", "_sized", "lanes")
+    __slots__ = ("_by_pools", "_live", "_ripe", "_sized", "_young", "lanes")
 
     def __init__(self, live: list[Entry | None], sized: bool) -> None:
         self._live = live
         self._sized = sized
         self._by_pools: dict[tuple[int, ...], Lane] = {}
+        self._young: list[tuple[float, Entry]] = []
+        self._ripe = OrderedEntries(live)
         self.lanes: list[Lane] = []
 
     def lane(self, pools: tuple[int, ...]) -> Lane:
@@ -187,6 +190,19 @@ class PendingQueue:
             if sized is None:
                 sized = lane.by_size[demand] = SizeClass(self._live)
             sized.add_assuming(entry, assumed)
+
+    def ripens(self, entry: Entry, at_s: float) -> None:
+        """A live entry is among the `ripe` from a time on."""
+        heappush(self._young, (at_s, entry))
+
+    def ripe(self, now: float) -> list[Entry]:
+        """The waiting jobs that were ripe at a time up to the latest one asked about, in order."""
+        young, live = self._young, self._live
+        while young and young[0][0] <= now:
+            entry = heappop(young)[1]
+            if live[entry[2]] is entry:
+                self._ripe.add(entry)
+        return self._ripe.alive()
 
     def slots(self) -> list[int]:
         """The waiting slots in order, over all lanes."""

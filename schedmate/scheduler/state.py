@@ -159,3 +159,6 @@ class State:
             raise ValueError(f"slot {slot} has no lane")
         table.entries[slot] = table.live[slot] = entry
         self.queue.add(lane, entry, table.demands[slot], table.assumed[slot])
+        patience, job = self.policy.patience, table.jobs[slot]
+        if patience is not None and job is not None:
+            self.queue.ripens(entry, job.submit_s + patience.after_s)
