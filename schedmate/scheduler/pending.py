@@ -161,17 +161,45 @@ class Lane:
         self.by_size: dict[Demand, SizeClass] | None = {} if sized else None
 
 
+class Backlog:
+    """What the waiting jobs are expected to take, in GPU milliseconds: whole ones, so that it does not matter in which
+    order they came and went."""
+
+    __slots__ = ("_of", "total_ms")
+
+    def __init__(self) -> None:
+        self._of: dict[int, int] = {}
+        self.total_ms = 0
+
+    def add(self, slot: int, gpu_s: float) -> None:
+        """The job in ``slot`` waits; in place of what was said of it before."""
+        self.drop(slot)
+        self._of[slot] = ms = round(gpu_s * 1000)
+        self.total_ms += ms
+
+    def drop(self, slot: int) -> None:
+        """It does not wait any more."""
+        self.total_ms -= self._of.pop(slot, 0)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Backlog) and self._of == other._of and self.total_ms == other.total_ms
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 class PendingQueue:
-    """All lanes. ``sized`` keeps the jobs of each lane by demand as well, which backfilling needs."""
+    """All lanes. ``sized`` keeps the jobs of each lane by demand as well, which backfilling needs; ``patient`` what
+    policies with `Patience` need: the ``backlog``, and who has waited long enough."""
 
-    __slots__ = ("_by_pools", "_live", "_ripe", "_sized", "_young", "lanes")
+    __slots__ = ("_by_pools", "_live", "_ripe", "_sized", "_young", "backlog", "lanes")
 
-    def __init__(self, live: list[Entry | None], sized: bool) -> None:
+    def __init__(self, live: list[Entry | None], sized: bool, patient: bool = False) -> None:
         self._live = live
         self._sized = sized
         self._by_pools: dict[tuple[int, ...], Lane] = {}
         self._young: list[tuple[float, Entry]] = []
         self._ripe = OrderedEntries(live)
+        self.backlog = Backlog() if patient else None
         self.lanes: list[Lane] = []
 
     def lane(self, pools: tuple[int, ...]) -> Lane:

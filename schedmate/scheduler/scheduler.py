@@ -73,7 +73,7 @@ class Scheduler:
             policy,
             cluster,
             table,
-            PendingQueue(table.live, sized=plans),
+            PendingQueue(table.live, sized=plans, patient=policy.patience is not None),
             place=rule_named(policy.placement),
             ends=ExpectedEnds() if plans else None,
             limits=ExpectedEnds() if policy.guarantees and not layered else None,

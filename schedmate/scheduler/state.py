@@ -162,3 +162,5 @@ class State:
         patience, job = self.policy.patience, table.jobs[slot]
         if patience is not None and job is not None:
             self.queue.ripens(entry, job.submit_s + patience.after_s)
+            if self.queue.backlog is not None:
+                self.queue.backlog.add(slot, table.assumed[slot].ends_s * table.gpus[slot])

@@ -121,9 +121,8 @@ class _Walk:
     @property
     def _backlog_s(self) -> float:
         """How long the whole cluster would take for all that waits, as far as is expected."""
-        state, assumed, gpus = self._state, self._state.table.assumed, self._state.table.gpus
-        slots = (entry[2] for lane in state.queue.lanes for entry in lane.order.walk())
-        return math.fsum(assumed[slot].ends_s * gpus[slot] for slot in slots) / state.cluster.spec.gpus
+        backlog = self._state.queue.backlog
+        return 0.0 if backlog is None else backlog.total_ms / 1000 / self._state.cluster.spec.gpus
 
     def _start_until(self, last: Entry | None) -> None:
         """Start what may start, in order, up to one entry of the queue."""
