@@ -134,9 +134,11 @@ class Policy:
         return self.reservations == math.inf and not self.guarantees
 
     def with_queue_layer(self) -> Policy:
-        """This policy with the full queue layer; the same one if it has it."""
+        """This policy with the full queue layer; the same one if it has it. ``ValueError`` with `Patience`."""
         if self.reservations is not None:
             return self
+        if self.patience is not None:
+            raise ValueError(f"policy {self.name} knows no tenants and no moves of running jobs; core does")
         if self.reserve_from is None:
             return replace(self, reservations=1, queueing=Queueing.STRICT, reserve_from=at_once)
         return replace(self, reservations=1)

@@ -185,6 +185,11 @@ class Transaction:
             lane = table.queue_lanes[slot]
             state.layer.gained |= lane.pool_bits if lane is not None else 0
             self._let_go(state.layer, slot)
+        elif any(plan.slot == slot for plans in state.reservations.values() for plan in plans):
+            state.reserved_for = [other for other in state.reserved_for if other != slot]
+            kept = {pool: tuple(p for p in plans if p.slot != slot) for pool, plans in state.reservations.items()}
+            state.reservations = {pool: plans for pool, plans in kept.items() if plans}
+            state.stale = state.gained = True
 
     def hold(self, slot: int) -> None:
         """The waiting job in ``slot`` has got a reservation: it is in no lane any more."""

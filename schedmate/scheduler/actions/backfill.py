@@ -46,7 +46,7 @@ def backfill(state: State, tx: Transaction, now: float) -> None:
     elif fresh:
         live = state.table.live
         for entry in sorted(entry for slot in fresh if (entry := live[slot]) is not None):
-            one = _one(state, now, entry)
+            one = startable(state, now, entry)
             if one is not None:
                 start_found(state, tx, now, one)
 
@@ -140,7 +140,7 @@ def _in_class(state: State, now: float, sized: SizeClass, first: Entry, pool: in
     return None if shares is None else (entry, pool, shares, late)
 
 
-def _one(state: State, now: float, entry: Entry) -> Found | None:
+def startable(state: State, now: float, entry: Entry) -> Found | None:
     """Whether this one job may start now."""
     lane, demand = state.table.lanes[entry[2]], state.table.demands[entry[2]]
     for pool in lane.pools if lane is not None else ():

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from schedmate.scheduler.actions.backfill import first_startable, runs_beyond, start_found
+from schedmate.scheduler.actions.backfill import Found, first_startable, runs_beyond, start_found, startable
 from schedmate.scheduler.actions.reserve import extend
 from schedmate.scheduler.ahead import Ahead, Window, earliest, with_spare
 from schedmate.scheduler.claims import SHORTEST_SPAN_S
@@ -74,6 +74,7 @@ class _Walk:
                 break
             tentative += self._reach(entry[2])
         self._start_until(None)
+        state.reserved_for = [slot for slot in state.reserved_for if live[slot] is not None]
 
     def _ripe(self, promoted: set[int]) -> Iterator[Entry]:
         """The jobs that have waited long enough for a plan, in the order of the queue."""
@@ -86,10 +87,13 @@ class _Walk:
 
     def _reach(self, slot: int) -> bool:
         """Start what comes before a job, and the job itself; if it is blocked it gets plans. Whether they are
-        tentative."""
+        tentative. Those that go before all others come in the order in which they were promoted."""
         state, table = self._state, self._state.table
         entry = table.live[slot]
-        self._start_until(entry)
+        if entry is not None and slot in state.reserved_for:
+            self._start(startable(state, self._now, entry))
+        else:
+            self._start_until(entry)
         if entry is None or table.live[slot] is not entry:
             return False
         state.blocked.append(slot)
@@ -126,9 +130,15 @@ class _Walk:
 
     def _start_until(self, last: Entry | None) -> None:
         """Start what may start, in order, up to one entry of the queue."""
-        while (found := first_startable(self._state, self._now, last)) is not None:
-            self._note_start(found[1], found[2], found[0][2])
-            start_found(self._state, self._tx, self._now, found)
+        while self._start(first_startable(self._state, self._now, last)):
+            pass
+
+    def _start(self, found: Found | None) -> bool:
+        if found is None:
+            return False
+        self._note_start(found[1], found[2], found[0][2])
+        start_found(self._state, self._tx, self._now, found)
+        return True
 
     def _note_start(self, pool: int, shares: Shares, slot: int) -> None:
         self._started.append(_Started(pool, shares, self._state.table.assumed[slot]))
