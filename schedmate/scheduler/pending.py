@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import islice
 
@@ -191,7 +191,7 @@ class PendingQueue:
     """All lanes. ``sized`` keeps the jobs of each lane by demand as well, which backfilling needs; ``patient`` what
     policies with `Patience` need: the ``backlog``, and who has waited long enough."""
 
-    __slots__ = ("_by_pools", "_live", "_ripe", "_sized", "_young", "backlog", "lanes")
+    __slots__ = ("_by_pools", "_live", "_oldest", "_ripe", "_sized", "_young", "backlog", "lanes")
 
     def __init__(self, live: list[Entry | None], sized: bool, patient: bool = False) -> None:
         self._live = live
@@ -199,6 +199,7 @@ class PendingQueue:
         self._by_pools: dict[tuple[int, ...], Lane] = {}
         self._young: list[tuple[float, Entry]] = []
         self._ripe = OrderedEntries(live)
+        self._oldest: list[tuple[float, Entry]] = []
         self.backlog = Backlog() if patient else None
         self.lanes: list[Lane] = []
 
@@ -227,10 +228,18 @@ class PendingQueue:
         """The waiting jobs that were ripe at a time up to the latest one asked about, in order."""
         young, live = self._young, self._live
         while young and young[0][0] <= now:
-            entry = heappop(young)[1]
-            if live[entry[2]] is entry:
-                self._ripe.add(entry)
+            ripe = heappop(young)
+            if live[ripe[1][2]] is ripe[1]:
+                self._ripe.add(ripe[1])
+                heappush(self._oldest, ripe)
         return self._ripe.alive()
+
+    def oldest(self, but: Collection[int]) -> Entry | None:
+        """Of those that `ripe` returned, who has been ripe for longest; the slots ``but`` are not asked about again."""
+        oldest, live = self._oldest, self._live
+        while oldest and (live[oldest[0][1][2]] is not oldest[0][1] or oldest[0][1][2] in but):
+            heappop(oldest)
+        return oldest[0][1] if oldest else None
 
     def slots(self) -> list[int]:
         """The waiting slots in order, over all lanes."""

@@ -48,15 +48,16 @@ class Patience:
     Parameters
     ----------
     plans : so many blocked jobs of those that have waited for ``after_s`` seconds have a tentative plan at a time.
-    promoted : so many go before all others at a time.
-    backlogs : nobody is to wait longer than ``after_s`` and this many times as long as the whole cluster takes for all
-        that waits at that moment ...
-    longest_s : ... nor longer than this.
+    promoted : so many go before all others at a time: who has waited, or by its tentative plan would wait, longer than
+        its bound.
+    backlogs : that bound is ``after_s`` and this many times as long as the whole cluster takes for all that waits at
+        that moment ...
+    longest_s : ... but not more than this.
     """
 
     plans: int = 3
     after_s: float = 4 * 3600.0
-    promoted: int = 2
+    promoted: int = 4
     backlogs: float = 6.0
     longest_s: float = 24 * 3600.0
 

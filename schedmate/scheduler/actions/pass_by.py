@@ -28,8 +28,6 @@ from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction
 from schedmate.scheduler.types import Reservation
 
-PLANNED = "its planned start has come"
-
 
 def pass_by(state: State, tx: Transaction, now: float) -> None:
     """For policies with `Patience`, in place of `allocate`, `reserve` and `backfill`."""
@@ -64,26 +62,45 @@ class _Walk:
 
     def through(self) -> None:
         state, live = self._state, self._state.table.live
-        promoted = [slot for slot in state.reserved_for if live[slot] is not None]
-        state.reservations, state.reserved_for, state.blocked = {}, promoted, []
+        state.reserved_for = [slot for slot in state.reserved_for if live[slot] is not None]
+        state.reservations, state.blocked = {}, []
+        ripe = state.queue.ripe(self._now)
+        self._promote_oldest()
+        promoted = state.reserved_for
         for slot in promoted:
             self._reach(slot)
         tentative = 0
-        for entry in self._ripe(set(promoted)):
+        for entry in self._waiting(ripe, set(promoted)):
             if tentative == self._patience.plans:
                 break
             tentative += self._reach(entry[2])
         self._start_until(None)
         state.reserved_for = [slot for slot in state.reserved_for if live[slot] is not None]
 
-    def _ripe(self, promoted: set[int]) -> Iterator[Entry]:
-        """The jobs that have waited long enough for a plan, in the order of the queue."""
-        state, jobs = self._state, self._state.table.jobs
-        for entry in state.queue.ripe(self._now):
-            job = jobs[entry[2]]
-            ripe = job is not None and job.submit_s + self._patience.after_s <= self._now
-            if ripe and entry[2] not in promoted and state.table.live[entry[2]] is entry:
+    def _waiting(self, ripe: list[Entry], promoted: set[int]) -> Iterator[Entry]:
+        """Those who have waited long enough for a plan and still wait, in the order of the queue."""
+        for entry in ripe:
+            slot = entry[2]
+            if slot not in promoted and self._waited_s(slot) >= self._patience.after_s:
                 yield entry
+
+    def _promote_oldest(self) -> None:
+        """Who has waited beyond the bound goes before all others, whether there was a plan or not."""
+        state, patience = self._state, self._patience
+        while len(state.reserved_for) < patience.promoted:
+            oldest = state.queue.oldest(state.reserved_for)
+            if oldest is None or self._waited_s(oldest[2]) < max(patience.after_s, patience.bound_s(self._backlog_s)):
+                return
+            self._promote(oldest[2])
+
+    def _promote(self, slot: int) -> None:
+        self._tx.promote(slot)
+        self._state.reserved_for = [*self._state.reserved_for, slot]
+
+    def _waited_s(self, slot: int) -> float:
+        """How long a job has waited; less than nothing if it does not wait."""
+        job = self._state.table.jobs[slot]
+        return -math.inf if job is None or self._state.table.live[slot] is None else self._now - job.submit_s
 
     def _reach(self, slot: int) -> bool:
         """Start what comes before a job, and the job itself; if it is blocked it gets plans. Whether they are
@@ -100,15 +117,9 @@ class _Walk:
         plans = self._kept(slot) or self._planned(slot)
         if not plans:
             return False
-        if plans[0].start_s <= self._now:
-            self._note_start(plans[0].pool, plans[0].shares, slot)
-            self._tx.start(slot, plans[0].pool, plans[0].shares, self._now, PLANNED)
-            state.blocked.remove(slot)
-            return False
         promoted = slot in state.reserved_for
         if not promoted and self._is_due(slot, plans[0].start_s):
-            self._tx.promote(slot)
-            state.reserved_for = [*state.reserved_for, slot]
+            self._promote(slot)
             promoted, plans = True, [*plans, *self._guaranteed(slot, plans[0].pool)]
         pool = plans[0].pool
         state.reservations = {**state.reservations, pool: (*state.reservations.get(pool, ()), *plans)}
@@ -181,7 +192,12 @@ class _Walk:
         return [best, *self._guaranteed(slot, best.pool)] if slot in self._state.reserved_for else [best]
 
     def _guaranteed(self, slot: int, pool: int) -> list[Reservation]:
-        plan = self._plan(slot, pool, True) if self._state.limits is not None else None
+        """A plan along the hard limits; none where somebody before, whom it has to leave alone, has none."""
+        before = self._state.reservations.get(pool, ())
+        sure = {plan.slot for plan in before if plan.guaranteed}
+        if self._state.limits is None or any(plan.slot not in sure for plan in before):
+            return []
+        plan = self._plan(slot, pool, True)
         return [] if plan is None else [plan]
 
     def _plan(self, slot: int, pool: int, guaranteed: bool) -> Reservation | None:

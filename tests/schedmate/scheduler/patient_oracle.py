@@ -61,11 +61,22 @@ class Replay:
                 return i, moment, shares
         raise AssertionError("an empty cluster holds every job")
 
+    def _bound_s(self, waiting: list[int]) -> float:
+        backlog = sum(self.jobs[k][1] * self.jobs[k][2] for k in waiting if k not in self.begun)
+        return self.patience.bound_s(backlog / (self.nodes * self.capacity))
+
     def _walk(self, now: float) -> None:
         plans: list[Plan] = []
         waiting = [i for i, job in enumerate(self.jobs) if job[0] <= now and i not in self.begun]
         order = sorted(waiting, key=lambda i: (self.jobs[i][1] * self.jobs[i][2], self.jobs[i][0], i))
         self._promoted = [i for i in self._promoted if i in waiting]
+        for i in sorted(order, key=lambda i: self.jobs[i][0]):
+            waited_s, there = now - self.jobs[i][0], len(self._promoted) < self.patience.promoted
+            if i in self._promoted:
+                continue
+            if not there or waited_s < self.patience.after_s or waited_s < self._bound_s(waiting):
+                break
+            self._promoted.append(i)
         tentative = 0
         for i in [*self._promoted, *(i for i in order if i not in self._promoted)]:
             shares = self._placed(i, plans, now)
@@ -76,10 +87,8 @@ class Replay:
             elif now - self.jobs[i][0] >= self.patience.after_s and tentative < self.patience.plans:
                 plan = self._plan(i, plans, now)
                 plans.append(plan)
-                backlog = sum(self.jobs[k][1] * self.jobs[k][2] for k in waiting if k not in self.begun)
                 wait_s = plan[1] - self.jobs[i][0]
-                bound_s = self.patience.bound_s(backlog / (self.nodes * self.capacity))
-                is_late = wait_s > self.patience.after_s and wait_s >= bound_s
+                is_late = wait_s > self.patience.after_s and wait_s >= self._bound_s(waiting)
                 if is_late and len(self._promoted) < self.patience.promoted:
                     self._promoted.append(i)
                 else:
