@@ -1,4 +1,4 @@
-"""The event loop: order within a moment, what is left out, determinism, and that no policy sees the future."""
+"""The event loop: order within a moment, what is left out, determinism."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from analyzers.types import JobRecord
 from predictors import OnlineDurationPredictor
 from prompts.errors import UserError
 from schedmate.scheduler import POLICIES, ClusterSpec
-from schedmate.simulator import Estimates, Predicted, Requested, Result, simulate
+from schedmate.simulator import Predicted, Result, simulate
 from schedmate.simulator import replay as replay_module
 
 SPEC = ClusterSpec.uniform(2, 4)
@@ -40,44 +40,6 @@ def decisions(result: Result) -> list[tuple[float, tuple[tuple[int, int], ...]]]
 class Middle:
     p50: float
     p90: float
-
-
-class MeanOfEnded:
-    """Predicts the mean runtime of the jobs that have ended; knows nothing else."""
-
-    def __init__(self) -> None:
-        self._ended: list[float] = []
-
-    def quantiles(self, record: JobRecord) -> Middle:
-        mean = sum(self._ended) / len(self._ended) if self._ended else 5.0
-        return Middle(mean, 2 * mean)
-
-    def observe(self, record: JobRecord) -> None:
-        self._ended.append(record.duration_s or 0.0)
-
-
-def knowledge(kind: str) -> Estimates:
-    return Requested() if kind == "requested" else Predicted(MeanOfEnded())
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.data(), traces(), policies, st.sampled_from(["requested", "predicted"]), st.integers(0, 40))
-def test_no_policy_sees_the_future(
-    data: st.DataObject, jobs: list[JobRecord], policy: str, kind: str, moment: int
-) -> None:
-    """Other true runtimes for the jobs that have not ended by a moment change no decision up to that moment."""
-    one = simulate(jobs, SPEC, policy, knowledge(kind), keep_placements=True)
-    other_jobs = []
-    for i, job in enumerate(jobs):
-        if one.end_s[i] > moment:
-            # Still not ended at the moment, but otherwise anything.
-            least = max(0.0, moment - float(one.start_s[i]) + 1)
-            job = replace(job, duration_s=least + data.draw(st.integers(0, 30)))
-        other_jobs.append(job)
-    other = simulate(other_jobs, SPEC, policy, knowledge(kind), keep_placements=True)
-    for before, after in zip(decisions(one), decisions(other), strict=True):
-        if before[0] <= moment or after[0] <= moment:
-            assert before == after
 
 
 @settings(max_examples=100, deadline=None)
