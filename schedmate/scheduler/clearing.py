@@ -6,6 +6,7 @@ nodes is one victim, and its nodes come cheap. Once a victim is chosen its other
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
@@ -57,7 +58,7 @@ class _Room:
         gained = self.gained.tolist()
         self.weight = {each.slot: 1.0 + LOST_WEIGHT * each.lost_gpu_s / most for each in candidates}
         self.nodes = {
-            each.slot: [node for node in {share[0] for share in what_if.shares_of(each)} if gained[node]]
+            each.slot: sorted(node for node in {share[0] for share in what_if.shares_of(each)} if gained[node])
             for each in candidates
         }
         self.there: dict[int, list[Candidate]] = {}
@@ -72,7 +73,7 @@ class _Room:
         for each in self.there[node]:
             if each.slot not in chosen:
                 nodes = self.nodes[each.slot]
-                total += self.weight[each.slot] / sum(first <= other < end for other in nodes)
+                total += self.weight[each.slot] / (bisect_left(nodes, end) - bisect_left(nodes, first))
         return total / int(self.gained[node])
 
     def cheapest_spans(self) -> list[Span]:
@@ -159,7 +160,7 @@ class _Clearing:
     def _is_enough(self) -> bool:
         return (
             self._rules.has_quota(self._toll)
-            and self._rules.has_reason(self._chosen.values(), self._toll)
+            and self._rules.has_reason(self._toll)
             and self._what_if.place(self._what_if.index) is not None
         )
 

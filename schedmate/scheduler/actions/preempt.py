@@ -19,7 +19,7 @@ from schedmate.scheduler.claims import claimed_spare, kinds, standing
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import WHOLE_MILLI
 from schedmate.scheduler.elastic import minimum
-from schedmate.scheduler.eviction_rules import Candidate, Rules, Toll
+from schedmate.scheduler.eviction_rules import Candidate, Later, Rules, Toll
 from schedmate.scheduler.eviction_search import find_victims
 from schedmate.scheduler.placement.elastic import shrunk
 from schedmate.scheduler.pool_index import PoolIndex
@@ -105,7 +105,7 @@ class _Preempting:
         return [slot for _, slot in sorted(found)]
 
     def _first_of(self, lane: QueueLane) -> Iterator[int]:
-        """The first of a lane, of different demands; of a strict queue its blocked head alone."""
+        """The first of a lane, of different demands; of a strict queue its blocked head alone. But for those that rest."""
         if self._layer.tree.queueing[lane.tenant] is Queueing.STRICT:
             first = lane.order.first()
             if first is not None and first[2] in self._state.blocked:
@@ -185,7 +185,7 @@ class _Preempting:
         for pool in lane.pools if state.table.phases else ():
             rules, toll, most = Rules(state, self._standing, slot, pool, self._now), Toll(), dict[int, int]()
             takes = []
-            for each in rules.candidates()[0]:
+            for each in rules.candidates(whole=False)[0]:
                 replicas = surplus(state, each.slot, least) if each.slot in state.table.phases else 0
                 if not replicas or each.slot in layer.leaving.ends_s:
                     continue
@@ -196,7 +196,7 @@ class _Preempting:
                     takes.append(part)
                     most[each.slot] = replicas
             freed = sum(toll.by_tenant.values()) // WHOLE_MILLI + state.cluster.pools[pool].free_gpus
-            if most and freed >= demands[slot].least_gpus and rules.has_reason(takes, toll):
+            if most and freed >= demands[slot].least_gpus and rules.has_reason(toll):
                 names = self._names(takes)
                 if Shrinking(state, self._tx, slot, self._now, least).start(most, SHRUNK.format(names)):
                     self._known_sums.clear()
@@ -231,7 +231,7 @@ class _Preempting:
         rules = Rules(state, self._standing, slot, pool, self._now)
         candidates, spared_s = rules.candidates()
         older = [each for each in candidates if each.slot not in self._tx.started]
-        found = self._find(slot, lane, pool, rules, older) if older else None
+        found = self._find(slot, pool, rules, older) if older else None
         if found is None:
             self._found_nothing(slot, lane)
         if found is None and len(older) == len(candidates):
@@ -241,15 +241,17 @@ class _Preempting:
             layer.spared_s = min(layer.spared_s, spared_s)
         return found
 
-    def _find(
-        self, slot: int, lane: QueueLane, pool: int, rules: Rules, candidates: Sequence[Candidate]
-    ) -> _Taking | None:
+    def _find(self, slot: int, pool: int, rules: Rules, candidates: Sequence[Candidate]) -> _Taking | None:
         state, plans = self._state, self._state.reservations.get(pool, ())
         late = self._late(slot, plans, self._gone_s(candidates))
+        for later in self._later(pool, late):
+            rules.also_then(later)
+        if not rules.has_quota(rules.toll_of(candidates)):
+            return None
         beside = tuple(plan.spare for i, plan in enumerate(plans) if late >> i & 1)
         what_if = Vacated(state.cluster.pools[pool], state.table.shares, beside, state.place, state.table.demands[slot])
         victims = find_victims(what_if, rules, candidates)
-        if victims is None or not victims.chosen or not self._has_later_quota(lane, pool, late, victims, rules):
+        if victims is None or not victims.chosen:
             return None
         index, demand = state.cluster.pools[pool], state.table.demands[slot]
         if demand.elastic and isinstance(
@@ -273,20 +275,13 @@ class _Preempting:
                     late |= 1 << i
         return late
 
-    def _has_later_quota(self, lane: QueueLane, pool: int, late: int, victims: Victims, rules: Rules) -> bool:
-        """Whether there is quota as well when the plans begin that it would run beyond."""
+    def _later(self, pool: int, late: int) -> Iterator[Later]:
+        """What tenants will use when the plans begin that it would run beyond."""
         layer = self._layer
         for i, plan in enumerate(self._state.reservations.get(pool, ())):
-            if not late >> i & 1 or plan.use is None:
-                continue
-            ends = layer.limits[pool] if plan.guaranteed and layer.limits is not None else layer.ends[pool]
-            use = plan.use.copy()
-            for each in victims.chosen:
-                if not plan.victims and ends.ends_s[each.slot] > plan.start_s:
-                    use.charge(each.tenant, pool, -each.milli)
-            if use.bound(lane.tenant, pool, rules.milli) >= 0:
-                return False
-        return True
+            if late >> i & 1 and plan.use is not None:
+                ends = layer.limits[pool] if plan.guaranteed and layer.limits is not None else layer.ends[pool]
+                yield Later(plan.use, plan.start_s, None if plan.victims else ends.ends_s)
 
     def _starts_anyway(self, slot: int, by_s: float) -> bool:
         """Whether its own plan lets it start no later."""
