@@ -32,11 +32,9 @@ LOST_WEIGHT = 1e-3
 Span = tuple[int, int]
 
 
-def clear_nodes(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate]) -> Victims | None:
-    """Victims none of whom can stay; None where there are none, or where they can not be found node by node."""
-    cleared = what_if.without(candidates)
-    if what_if.place(cleared) is None:
-        return None
+def clear_nodes(what_if: Vacated, cleared: Index, rules: Rules, candidates: Sequence[Candidate]) -> Victims | None:
+    """Victims none of whom can stay; None where there are none, or where they can not be found node by node.
+    ``cleared`` is the pool when all candidates have left, on which the gang has a placement."""
     room = _Room(what_if, cleared, candidates)
     best: Victims | None = None
     for span in room.cheapest_spans():

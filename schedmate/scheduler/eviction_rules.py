@@ -46,13 +46,13 @@ class Candidate(NamedTuple):
 class Toll:
     """What victims hold: by node of the tenant tree with all below it, by the very tenant, and replicas by service; and
     how many of a tenant are of no lower class than the waiting job, so that there has to be another reason; and by
-    number of a `Later` and tenant, what would be held then."""
+    number of a `Later`, what would be held then by tenant."""
 
     milli: dict[int, int] = field(default_factory=dict)
     by_tenant: dict[int, int] = field(default_factory=dict)
     replicas: dict[str, int] = field(default_factory=dict)
     reclaimed: dict[int, int] = field(default_factory=dict)
-    later: dict[tuple[int, int], int] = field(default_factory=dict)
+    later: dict[int, dict[int, int]] = field(default_factory=dict)
 
 
 class Later(NamedTuple):
@@ -95,12 +95,14 @@ class Rules:
             self._held = [milli + more.get((node, pool), 0) for node, milli in enumerate(held)]
             self._kept = [milli + less.get((node, pool), 0) for node, milli in enumerate(held)]
         self.milli = asked_milli(table.demands[slot], state.cluster.spec.pools[pool])
-        self._later: list[Later] = []
+        self._lack = 0 if layer.use is None else layer.use.lack(lane.tenant, pool, self.milli)
+        self._later: list[tuple[Later, int]] = []
 
     def also_then(self, later: Later) -> None:
         """The job has to have quota then as well. To be said before victims are looked for."""
-        if later.use.bound(self._tenant, self._pool, self.milli) >= 0:  # what goes takes none away
-            self._later.append(later)
+        lack = later.use.lack(self._tenant, self._pool, self.milli)
+        if lack:  # what goes takes none away
+            self._later.append((later, lack))
 
     def _kinds(self) -> list[tuple[Kind, float, float]]:
         """The kinds of running jobs that there is a reason to take from, how far their tenants have borrowed, and the
@@ -219,10 +221,10 @@ class Rules:
         for node in self._layer.tree.path(victim.tenant):
             toll.milli[node] = toll.milli.get(node, 0) + sign * victim.milli
         toll.by_tenant[victim.tenant] = toll.by_tenant.get(victim.tenant, 0) + sign * victim.milli
-        for i, later in enumerate(self._later):
+        for i, (later, _) in enumerate(self._later):
             if later.ends_s is not None and later.ends_s[victim.slot] > later.start_s:
-                at = i, victim.tenant
-                toll.later[at] = toll.later.get(at, 0) + sign * victim.milli
+                then = toll.later.setdefault(i, {})
+                then[victim.tenant] = then.get(victim.tenant, 0) + sign * victim.milli
         if victim.priority >= self._priority:
             toll.reclaimed[victim.tenant] = toll.reclaimed.get(victim.tenant, 0) + sign
         service = self._job(victim).service
@@ -255,21 +257,17 @@ class Rules:
         use = self._layer.use
         if use is None:
             return True
-        if not self._allows(use, toll.by_tenant):
+        if self._lack and not self._allows(use, self._lack, toll.by_tenant):
             return False
-        return all(
-            self._allows(later.use, {tenant: milli for (n, tenant), milli in toll.later.items() if n == i})
-            for i, later in enumerate(self._later)
-        )
+        return all(self._allows(each.use, lack, toll.later.get(i, {})) for i, (each, lack) in enumerate(self._later))
 
-    def _allows(self, use: TenantUse, gone: Mapping[int, int]) -> bool:
-        """Whether the job has quota if tenants use so much less."""
-        if use.bound(self._tenant, self._pool, self.milli) < 0:  # what goes takes none away
-            return True
-        if gone:
-            use = use.copy()
-            for tenant, milli in gone.items():
-                use.charge(tenant, self._pool, -milli)
+    def _allows(self, use: TenantUse, lack: int, gone: Mapping[int, int]) -> bool:
+        """Whether the job has the quota that it lacks if tenants use so much less."""
+        if sum(gone.values()) < lack:
+            return False
+        use = use.copy()
+        for tenant, milli in gone.items():
+            use.charge(tenant, self._pool, -milli)
         return use.bound(self._tenant, self._pool, self.milli) < 0
 
 

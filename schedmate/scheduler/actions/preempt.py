@@ -105,7 +105,7 @@ class _Preempting:
         return [slot for _, slot in sorted(found)]
 
     def _first_of(self, lane: QueueLane) -> Iterator[int]:
-        """The first of a lane, of different demands; of a strict queue its blocked head alone. But for those that rest."""
+        """The first of a lane, of different demands; of a strict queue its blocked head alone."""
         if self._layer.tree.queueing[lane.tenant] is Queueing.STRICT:
             first = lane.order.first()
             if first is not None and first[2] in self._state.blocked:

@@ -117,8 +117,11 @@ def test_clearing_nodes_spares_whom_it_can(detailed: bool, data: st.DataObject) 
     what_if, rules, candidates = search(scheduler, slot)
     if suffice(what_if, rules, ()):
         return
+    cleared = what_if.without(candidates)
+    if what_if.place(cleared) is None:
+        return
     before = what_if.index.copy()
-    found = clear_nodes(what_if, rules, candidates)
+    found = clear_nodes(what_if, cleared, rules, candidates)
     assert what_if.index == before
     if found is not None:
         assert suffice(what_if, rules, found.chosen)
