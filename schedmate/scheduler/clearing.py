@@ -159,7 +159,7 @@ class _Clearing:
         return (
             self._rules.has_quota(self._toll)
             and self._rules.has_reason(self._toll)
-            and self._what_if.place(self._what_if.index) is not None
+            and self._what_if.fits(self._what_if.index)
         )
 
     def _pruned(self) -> Victims | None:

@@ -32,7 +32,7 @@ MOST_ON_A_NODE = 10
 def find_victims(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate]) -> Victims | None:
     """Victims for a gang that has no placement now, or no quota; ``candidates`` are least price first."""
     cleared = what_if.without(candidates)
-    if what_if.place(cleared) is None:
+    if not what_if.fits(cleared):
         return None
     if len(candidates) <= FEW:
         return _cheapest(what_if, rules, candidates)

@@ -20,7 +20,7 @@ from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.faults import SUSPECT, VERY_SUSPECT, is_long_or_wide
 from schedmate.scheduler.leaning import leaning
 from schedmate.scheduler.pending import Entry
-from schedmate.scheduler.placement import View, best_offer
+from schedmate.scheduler.placement import View, best_offer, fits
 from schedmate.scheduler.placement.elastic import within
 from schedmate.scheduler.pool_index import PoolIndex
 from schedmate.scheduler.promises import binds
@@ -343,7 +343,7 @@ class Trial:
         if self.is_full(pool, demand, late):
             return False
         beside = self._beside(pool, late)
-        if self.state.place(self._view(pool, late, beside), demand) is not None:
+        if fits(self._view(pool, late, beside), demand):
             return True
         self.layer.verdicts[pool].note_no(demand, beside)
         return False
