@@ -42,9 +42,9 @@ FOR_QUOTA = "takes back what its tenant is guaranteed from {}"
 DEPTH = 4
 
 
-#: Where so many jobs run something changes all the time, and a search is no small thing, nor is asking all that run
-#: whether they may be taken from: a job for which nothing was found is looked at again after `FOLLOW_S`, and no more
-#: than so many are looked at in vain in one cycle.
+#: Where so many jobs run something changes all the time, and a search is no small thing: a job for which nothing was
+#: found rests for `FOLLOW_S`, and no more than so many are looked at in vain in one cycle. After that time all are
+#: looked at again, whether anything happens or not.
 CROWD = 200
 MOST_IN_VAIN = 2
 
@@ -151,7 +151,10 @@ class _Preempting:
         """Evict for the job in ``slot`` if that lets it start; whether it does."""
         table = self._state.table
         lane = table.queue_lanes[slot]
-        if lane is None or table.live[slot] is None or (self._in_vain >= MOST_IN_VAIN and self._is_crowded(lane)):
+        if lane is None or table.live[slot] is None:
+            return False
+        if self._in_vain >= MOST_IN_VAIN and self._is_crowded(lane):
+            self._layer.spared_s = min(self._layer.spared_s, self._now + FOLLOW_S)
             return False
         if Trial(self._state, self._tx, self._now).find(slot) is not None:
             return False
@@ -207,8 +210,13 @@ class _Preempting:
         return any(len(self._layer.ends[pool].order) >= CROWD for pool in lane.pools)
 
     def _rests(self, slot: int) -> bool:
-        """Whether victims for a job were looked for in vain a moment ago."""
-        return self._now < self._layer.sought_s.get(self._state.table.entries[slot][1], -math.inf) + FOLLOW_S
+        """Whether victims for a job were looked for in vain a moment ago: then it is looked at again in another one."""
+        layer = self._layer
+        until_s = layer.sought_s.get(self._state.table.entries[slot][1], -math.inf) + FOLLOW_S
+        if self._now >= until_s:
+            return False
+        layer.spared_s = min(layer.spared_s, until_s)
+        return True
 
     def _found_nothing(self, slot: int, lane: QueueLane) -> None:
         if self._is_crowded(lane):
