@@ -43,10 +43,11 @@ DEPTH = 4
 
 
 #: Where so many jobs run something changes all the time, and a search is no small thing: a job for which nothing was
-#: found rests for `FOLLOW_S`, and no more than so many are looked at in vain in one cycle. After that time all are
-#: looked at again, whether anything happens or not.
+#: found rests for `FOLLOW_S`, and no more than so many are looked at in vain in one cycle; the others have their turn
+#: after so long. Both come whether anything happens or not.
 CROWD = 200
 MOST_IN_VAIN = 2
+NEXT_TURN_S = 1.0
 
 #: Refusals that are remembered.
 MOST_REFUSALS = 4096
@@ -154,7 +155,7 @@ class _Preempting:
         if lane is None or table.live[slot] is None:
             return False
         if self._in_vain >= MOST_IN_VAIN and self._is_crowded(lane):
-            self._layer.spared_s = min(self._layer.spared_s, self._now + FOLLOW_S)
+            self._layer.spared_s = min(self._layer.spared_s, self._now + NEXT_TURN_S)
             return False
         if Trial(self._state, self._tx, self._now).find(slot) is not None:
             return False
@@ -215,7 +216,7 @@ class _Preempting:
         until_s = layer.sought_s.get(self._state.table.entries[slot][1], -math.inf) + FOLLOW_S
         if self._now >= until_s:
             return False
-        layer.spared_s = min(layer.spared_s, until_s)
+        layer.spared_s = min(layer.spared_s, math.ceil(until_s / FOLLOW_S) * FOLLOW_S)  # many at the same time
         return True
 
     def _found_nothing(self, slot: int, lane: QueueLane) -> None:
