@@ -37,6 +37,9 @@ from schedmate.workload_independent import IndependentGenerator
 GENERATORS = {"semantic": SemanticGenerator, "independent": IndependentGenerator}
 #: Facts that both generators tell of and that are compared beyond numbers.
 WORDS = ("framework", "precision", "workload_type", "early_stopping", "global_batch_size")
+#: The names that `docs/json/analyze.md` knows: others can only be read otherwise.
+FRAMEWORKS = {"pytorch", "pytorch-lightning", "jax", "tensorflow", "none"}
+MOST_HEALTHY = 60
 FAILURE_BINS = (0.0, 0.1, 0.2, 0.4, 1.0)
 
 
@@ -49,6 +52,7 @@ class Tried:
     facts: dict[str, SourceFacts]
     predictions: dict[str, Prediction]
     diagnosed: list[Diagnosed] = field(default_factory=list)
+    healthy: list[bool] = field(default_factory=list)
 
 
 def tried(generator: Generator[Any], root: Path) -> Tried:
@@ -83,6 +87,7 @@ def tried(generator: Generator[Any], root: Path) -> Tried:
         result.predictions[ask.job_id] = pipeline.predict(submissions[ask.job_id], known[key])
         heapq.heappush(running, (ask.submit_s + result.truth[ask.job_id].duration_s, ask.job_id))
     result.diagnosed = list(_diagnosed(generator, jobs, out))
+    result.healthy = list(_seen_healthy(generator, jobs, out))
     return result
 
 
@@ -97,13 +102,22 @@ def _diagnosed(generator: Generator[Any], jobs: Sequence[Generated[Any]], out: O
             yield Diagnosed(job.ask, cause, diagnose(out.root / "ended" / job.ask.job_id))
 
 
+def _seen_healthy(generator: Generator[Any], jobs: Sequence[Generated[Any]], out: OutFolder) -> Iterator[bool]:
+    """Of completed jobs, whether their logs are found to be of healthy ones."""
+    well = [job for job in jobs if job.truth.outcome == "completed"]
+    for job in well[:: max(1, len(well) // MOST_HEALTHY)]:
+        logs, _ = generator.logs(job, job.ask.submit_s, ("gpu-01",) * job.ask.nodes)
+        write_logs(out, f"well/{job.ask.job_id}", iter(logs))
+        yield diagnose(out.root / "well" / job.ask.job_id).category == "none"
+
+
 def word_scores(result: Tried) -> dict[str, dict[str, int]]:
     """Facts that are words: right, wrong or open."""
     counts: dict[str, dict[str, int]] = {}
     for ask in result.asks:
         for name in WORDS:
             expected = result.truth[ask.job_id].facts.get(name)
-            if expected is None:
+            if expected is None or (name == "framework" and expected not in FRAMEWORKS):
                 continue
             value = result.facts[ask.job_id].value(name)
             row = counts.setdefault(name, {"right": 0, "wrong": 0, "open": 0})
@@ -112,13 +126,9 @@ def word_scores(result: Tried) -> dict[str, dict[str, int]]:
 
 
 def failure_calibration(result: Tried) -> dict[str, Any]:
-    """Said against true shares of bad ends (failed or timeout), in bins of what was said; Brier and that of the base rate."""
-    said = np.array(
-        [
-            result.predictions[a.job_id].outcome.failed + result.predictions[a.job_id].outcome.timeout
-            for a in result.asks
-        ]
-    )
+    """Said against true shares of bad ends (failed or timeout), in bins of what was said, and Brier scores."""
+    outcomes = [result.predictions[ask.job_id].outcome for ask in result.asks]
+    said = np.array([outcome.failed + outcome.timeout for outcome in outcomes])
     bad = np.array([result.truth[a.job_id].outcome in ("failed", "timeout") for a in result.asks], dtype=float)
     rows = []
     for low, high in pairwise(FAILURE_BINS):
@@ -192,7 +202,7 @@ def scores(result: Tried) -> dict[str, Any]:
         "prediction": prediction_scores(result.asks, result.truth, result.predictions),
         "facts": fact_scores(result.asks, result.truth, result.facts) | word_scores(result),
         "failure": failure_calibration(result),
-        "diagnosis": diagnosis_scores(result.diagnosed),
+        "diagnosis": diagnosis_scores(result.diagnosed) | {"healthy_right": float(np.mean(result.healthy))},
         "styles": by_style(result),
         "unknowable": claimed_of_unknowable(result),
     }
@@ -232,9 +242,20 @@ def table(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
         ("bad end: Brier of always saying the base rate", ("failure", "base_rate_brier"), ".3f"),
         ("diagnosis: category right", ("diagnosis", "category_right"), ".0%"),
         ("diagnosis: action right", ("diagnosis", "action_right"), ".0%"),
+        ("diagnosis: first line quoted is the cause", ("diagnosis", "evidence_right"), ".0%"),
+        ("diagnosis: completed jobs found healthy", ("diagnosis", "healthy_right"), ".0%"),
     )
     for label, path, form in told:
         add(label, mean(path, form))
+    for low, high in pairwise(FAILURE_BINS):
+
+        def shares(each: Sequence[Mapping[str, Any]], low: float = low) -> str:
+            found = [found for row in each for found in row["failure"]["bins"] if found["from"] == low]
+            jobs = sum(row["jobs"] for row in found)
+            said, true = (sum(row[name] * row["jobs"] for row in found) for name in ("said", "true"))
+            return f"{said / jobs:.0%} / {true / jobs:.0%} ({jobs})" if jobs else "n/a"
+
+        add(f"bad end, where said to be {low:.0%} to {high:.0%}: said / true (jobs)", shares)
     for fact in sorted({fact for each in rows.values() for row in each for fact in row["facts"]}):
 
         def cell(each: Sequence[Mapping[str, Any]], fact: str = fact) -> str:
@@ -248,6 +269,21 @@ def table(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
     return lines
 
 
+def style_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Markdown: a line a style, weighted by jobs over the seeds."""
+    found: dict[str, list[Mapping[str, float]]] = defaultdict(list)
+    for row in rows:
+        for style, told in row["styles"].items():
+            found[style].append(told)
+    lines = ["| style | jobs | median error, factor | inside the 80 % interval |", "|---|---|---|---|"]
+    for style, each in sorted(found.items()):
+        weights = [told["jobs"] for told in each]
+        factor = np.exp(np.average([np.log(told["median_error_factor"]) for told in each], weights=weights))
+        inside = np.average([told["within_p10_p90"] for told in each], weights=weights)
+        lines.append(f"| {style} | {sum(weights)} | {factor:.1f} | {inside:.0%} |")
+    return lines
+
+
 def main() -> None:
     """Try both generators and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -257,7 +293,9 @@ def main() -> None:
     parser.add_argument(
         "--generator", action="append", choices=list(GENERATORS), help="repeat for more (default: both)"
     )
-    parser.add_argument("--misses", type=int, default=0, help="print so many kinds of misses with an example each")
+    parser.add_argument(
+        "--misses", type=int, default=0, help="print so many kinds of misses of the first seed with an example each"
+    )
     parser.add_argument("--json", action="store_true")
     wanted = parser.parse_args()
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -274,6 +312,8 @@ def main() -> None:
         return
     print(f"Synthetic: {wanted.jobs} jobs a seed, seeds {wanted.seeds}; means over the seeds, one core, no model.\n")
     print(*table(rows), sep="\n")
+    for name, each in rows.items():
+        print(f"\n{name}:\n", *style_table(each), sep="\n")
     for name, examples in missed.items():
         for row in examples:
             print(f"{name}: {json.dumps(row)}")

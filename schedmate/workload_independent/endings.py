@@ -10,7 +10,7 @@ from schedmate.workload_independent.draws import Draw
 from schedmate.workload_independent.tables import tables
 
 #: How strongly the running shares are held to the published ones, and how many jobs until they are.
-_PULL = 8.0
+_PULL = 25.0
 _WARM_UP_JOBS = 60
 _MOST = 0.9
 

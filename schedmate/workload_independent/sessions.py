@@ -32,6 +32,13 @@ class _Folder:
     base: Setting
     edits: int = 0
 
+    def edit_for(self, run: Setting, on_launch: frozenset[str]) -> None:
+        """Write into the files what a launch can not change."""
+        written = {name: getattr(run, name) for name in Setting.__dataclass_fields__ if name not in on_launch}
+        edited = replace(self.base, **written)
+        if edited != self.base:
+            self.base, self.edits = edited, self.edits + 1
+
     @property
     def name(self) -> str:
         return self.stem + (chr(ord("a") + self.edits % 26) * (1 + self.edits // 26) if self.edits else "")
@@ -115,9 +122,7 @@ class Sessions:
         intent = self._ends.intend(draw, why[0], user.carelessness, _impossible(run, project))
         if intent.cause == "gpu_oom":
             run, intent = self._too_big(project, run, intent)
-        fields = {name for name in Setting.__dataclass_fields__ if getattr(run, name) != getattr(folder.base, name)}
-        if fields - style.can_change(project):
-            folder.base, folder.edits = run, folder.edits + 1
+        folder.edit_for(run, style.can_change(project))
         program = style.program(project, folder.base, run)
         costs, steps, per_epoch = self._costs(project, run, draw, program.compiles)
         planned_s = costs.startup_s + steps * costs.step_s + steps // (per_epoch or 1_000) * costs.pause_s

@@ -1,4 +1,4 @@
-"""The committed tables: what people train (`data/zoo.yaml`), what they and the machines do (`data/distributions.yaml`)."""
+"""The committed tables: `data/zoo.yaml`, what people train, `data/distributions.yaml`, what they and machines do."""
 
 from __future__ import annotations
 

@@ -55,15 +55,15 @@ def course(
     def clock(done: int) -> float:
         return (costs.startup_s + done * costs.step_s + done // every * costs.pause_s) * (1 + stall_share)
 
-    def step_at(second: float) -> int:
-        left_s = second / (1 + stall_share) - costs.startup_s
-        block_s = every * costs.step_s + costs.pause_s
-        blocks = int(max(0.0, left_s) // block_s)
-        inside = int(max(0.0, left_s - blocks * block_s) // costs.step_s)
-        return min(steps, blocks * every + min(inside, every))
+    def reached(second: float) -> tuple[int, int]:
+        """Steps and pauses that are over by then."""
+        left_s = max(0.0, second / (1 + stall_share) - costs.startup_s)
+        blocks = min(steps // every, int(left_s // (every * costs.step_s + costs.pause_s)))
+        inside_s = left_s - blocks * (every * costs.step_s + costs.pause_s)
+        return min(steps, blocks * every + min(int(inside_s // costs.step_s), every)), blocks
 
     planned_s = clock(steps)
-    done, end_s, outcome = steps, planned_s, intent.outcome
+    done, pauses, end_s, outcome = steps, steps // every, planned_s, intent.outcome
     stopped = False
     if outcome == "completed" and run.patience and per_epoch and (run.epochs or 0) > run.patience + 2:
         stopped = draw.chance(numbers["pauses"]["early_ends"])
@@ -71,25 +71,26 @@ def course(
             share = draw.between(*numbers["pauses"]["early_end_share"])
             epochs = max(run.patience + 1, round(share * (run.epochs or 1)))
             done = min(steps, epochs * per_epoch)
+            pauses = done // every
             stopped = done < steps
             end_s = clock(done)
     elif outcome == "failed":
         end_s = _strikes_s(intent.at or "any", costs, clock, steps, per_epoch, draw)
-        done = step_at(end_s)
+        done, pauses = reached(end_s)
     elif outcome == "cancelled":
         early = numbers["cancelled_at"]
         end_s = min(0.98 * planned_s, early["floor_s"] + draw.wait(early["mean_share"] * planned_s))
-        done = step_at(end_s)
+        done, pauses = reached(end_s)
     if end_s > limit_s:
         outcome, end_s, stopped = "timeout", limit_s, False
-        done = step_at(end_s)
+        done, pauses = reached(end_s)
     return Course(
         outcome=outcome,
         duration_s=max(1.0, round(end_s, 1)),
         planned_s=planned_s,
         steps_planned=steps,
         steps_done=done,
-        pauses_done=done // every,
+        pauses_done=pauses,
         stalled_s=end_s * stall_share / (1 + stall_share),
         stopped_early=stopped,
     )

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 from schedmate.workload.types import FailureTruth, Generated, LogFile
 from schedmate.workload_independent.draws import Draw
-from schedmate.workload_independent.logs.failures import Ending, ending_of
+from schedmate.workload_independent.logs.failures import ending_of
 from schedmate.workload_independent.logs.formats import FORMATS
+from schedmate.workload_independent.logs.noise import with_noise
+from schedmate.workload_independent.logs.scene import Ending
 from schedmate.workload_independent.logs.view import View, view_of
 from schedmate.workload_independent.settings import Draft
 
@@ -33,8 +35,6 @@ def _main(view: View, job: Generated[Draft], ending: Ending) -> Iterator[str]:
             f"GPU 0: NVIDIA {job.ask.gpu_type.replace('-', '-SXM4-')} (UUID: "
             f"GPU-{int(view.draw.between(1e7, 9e7)):x})\n"
         )
-    if ending.before_training:
-        yield from FORMATS[job.recipe.program.log](replace(view, records=(), ended_well=False))
-    else:
-        yield from FORMATS[job.recipe.program.log](view)
+    shown = replace(view, records=(), ended_well=False) if ending.before_training else view
+    yield from with_noise(FORMATS[job.recipe.program.log](shown), job.recipe.project, view.draw)
     yield ending.tail

@@ -3,53 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 
 from schedmate.workload.types import FailureTruth, Generated, moment
 from schedmate.workload_independent.draws import Draw
+from schedmate.workload_independent.logs.scene import Ending, Scene, everywhere, stamp, told, traceback
 from schedmate.workload_independent.settings import Draft
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """Text at the end of the main log, files beside it, what is true. ``before_training``: it never came to step."""
-
-    tail: str = ""
-    beside: Mapping[str, str] = field(default_factory=dict)
-    truth: FailureTruth | None = None
-    before_training: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Scene:
-    job: Generated[Draft]
-    end_s: float
-    nodes: tuple[str, ...]
-    rank: int
-    draw: Draw
-
-    @property
-    def user(self) -> str:
-        return self.job.ask.user
-
-    @property
-    def entry(self) -> str:
-        return next((path for path in self.job.recipe.program.files if path.endswith(".py")), "main.py")
-
-    @property
-    def node(self) -> str:
-        return self.nodes[self.rank * len(self.nodes) // self.job.ask.gpus]
-
-    @property
-    def home(self) -> str:
-        return f"/home/{self.user}/{self.job.recipe.project.name}"
 
 
 def ending_of(job: Generated[Draft], start_s: float, nodes: tuple[str, ...], draw: Draw) -> Ending:
     """How the log ends."""
     truth = job.truth
     end_s = start_s + truth.duration_s
-    scene = _Scene(job, end_s, nodes, draw.whole(0, job.ask.gpus - 1), draw)
+    scene = Scene(job, end_s, nodes, draw.whole(0, job.ask.gpus - 1), draw)
     if truth.outcome == "timeout":
         return _timeout(scene)
     if truth.outcome == "cancelled":
@@ -59,23 +24,18 @@ def ending_of(job: Generated[Draft], start_s: float, nodes: tuple[str, ...], dra
     return _CAUSES[truth.failure](scene)
 
 
-def _stamp(scene: _Scene) -> str:
-    return f"{moment(scene.end_s):%Y-%m-%dT%H:%M:%S}"
-
-
-def _cancelled(scene: _Scene) -> str:
+def _cancelled(scene: Scene) -> str:
     if "sbatch" in scene.job.ask.command or "srun" in scene.job.ask.command:
         return (
-            f"\nslurmstepd: error: *** JOB {scene.job.ask.job_id} ON {scene.nodes[0]} CANCELLED AT "
-            f"{_stamp(scene)} ***\n"
+            f"\nslurmstepd: error: *** JOB {scene.job.ask.job_id} ON {scene.nodes[0]} CANCELLED AT {stamp(scene)} ***\n"
         )
     return "\nTraceback (most recent call last):\nKeyboardInterrupt\n" if scene.draw.chance(0.5) else ""
 
 
-def _timeout(scene: _Scene) -> Ending:
+def _timeout(scene: Scene) -> Ending:
     line = (
         f"slurmstepd: error: *** JOB {scene.job.ask.job_id} ON {scene.nodes[0]} CANCELLED AT "
-        f"{_stamp(scene)} DUE TO TIME LIMIT ***"
+        f"{stamp(scene)} DUE TO TIME LIMIT ***"
     )
     truth = FailureTruth(
         failure="time_limit",
@@ -89,53 +49,7 @@ def _timeout(scene: _Scene) -> Ending:
     return Ending(tail=f"\n{line}\n", truth=truth)
 
 
-def _traceback(scene: _Scene, line: str, *deeper: str) -> str:
-    """A traceback of this job; ranks beyond the first carry torchrun's prefix, and its echo comes after."""
-    words = scene.job.recipe.project.words
-    text = [
-        "Traceback (most recent call last):",
-        f'  File "{scene.home}/{scene.entry}", line {scene.draw.whole(20, 140)}, in <module>',
-    ]
-    text += [f"    {words['entry']}()" if scene.draw.chance(0.4) else "    main()"]
-    for place in deeper:
-        function = scene.draw.one(("forward", "_call_impl", "__init__", "load"))
-        text += [f'  File "{place}", line {scene.draw.whole(40, 2400)}, in {function}']
-    text.append(line)
-    many = scene.job.ask.gpus > 1
-    out = "\n".join(f"[rank{scene.rank}]: {row}" if many and scene.rank else row for row in text) + "\n"
-    if many:
-        out += (
-            f"W{moment(scene.end_s):%m%d %H:%M:%S}.104000 22881 "
-            "torch/distributed/elastic/multiprocessing/api.py:900] Sending process "
-            f"{22900 + scene.rank + 1} closing signal SIGTERM\n"
-            f"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n{'=' * 60}\n{scene.entry} FAILED\n"
-            f"Root Cause (first observed failure):\n[0]:\n  rank      : {scene.rank} (local_rank: {scene.rank % 8})\n"
-            f"  exitcode  : 1 (pid: {22900 + scene.rank})\n"
-        )
-    return "\n" + out
-
-
-def _told(
-    scene: _Scene, category: str, subcategory: str, actions: tuple[str, ...], *lines: str, node: bool = False
-) -> FailureTruth:
-    many = scene.job.ask.gpus > 1
-    return FailureTruth(
-        failure=str(scene.job.truth.failure),
-        category=category,  # type: ignore[arg-type]
-        subcategory=subcategory,
-        actions=actions,
-        ranks=(scene.rank,) if many and not node else (),
-        nodes=(scene.node,) if node else (),
-        lines=lines,
-    )
-
-
-def _everywhere(truth: FailureTruth) -> FailureTruth:
-    """All ranks do the same wrong thing: no one of them is to blame."""
-    return replace(truth, ranks=())
-
-
-def _import_error(scene: _Scene) -> Ending:
+def _import_error(scene: Scene) -> Ending:
     module = scene.draw.one(("flash_attn", "timm", "peft", "apex", "pycocotools", "wandb", "einops", "libcudnn"))
     line = (
         "ImportError: libcudnn_cnn_infer.so.8: cannot open shared object file: No such file or directory"
@@ -143,21 +57,21 @@ def _import_error(scene: _Scene) -> Ending:
         else f"ModuleNotFoundError: No module named '{module}'"
     )
     category = "framework" if module == "libcudnn" else "user-code"
-    truth = _everywhere(_told(scene, category, "environment", ("fix_environment",), line))
-    return Ending(_traceback(scene, line), truth=truth, before_training=True)
+    truth = everywhere(told(scene, category, "environment", ("fix_environment",), line))
+    return Ending(traceback(scene, line), truth=truth, before_training=True)
 
 
-def _bad_path(scene: _Scene) -> Ending:
+def _bad_path(scene: Scene) -> Ending:
     place = f"/data/{scene.job.recipe.project.dataset.name}/trian"
     line = f"FileNotFoundError: [Errno 2] No such file or directory: '{place}'"
     return Ending(
-        _traceback(scene, line),
-        truth=_everywhere(_told(scene, "user-code", "missing-file", ("fix_config", "fix_code"), line)),
+        traceback(scene, line),
+        truth=everywhere(told(scene, "user-code", "missing-file", ("fix_config", "fix_code"), line)),
         before_training=True,
     )
 
 
-def _bad_argument(scene: _Scene) -> Ending:
+def _bad_argument(scene: Scene) -> Ending:
     line = scene.draw.one(
         (
             f"{scene.entry}: error: unrecognized arguments: --lr-sched cosine",
@@ -166,15 +80,15 @@ def _bad_argument(scene: _Scene) -> Ending:
             "AttributeError: 'types.SimpleNamespace' object has no attribute 'ema'",
         )
     )
-    tail = f"usage: {scene.entry} [-h] [--data DATA]\n{line}\n" if "unrecognized" in line else _traceback(scene, line)
+    tail = f"usage: {scene.entry} [-h] [--data DATA]\n{line}\n" if "unrecognized" in line else traceback(scene, line)
     return Ending(
         tail,
-        truth=_everywhere(_told(scene, "user-code", "config", ("fix_config", "fix_code"), line)),
+        truth=everywhere(told(scene, "user-code", "config", ("fix_config", "fix_code"), line)),
         before_training=True,
     )
 
 
-def _gpu_oom(scene: _Scene) -> Ending:
+def _gpu_oom(scene: Scene) -> Ending:
     wanted = scene.draw.between(0.2, 6)
     line = (
         f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {wanted:.2f} GiB. GPU "
@@ -194,28 +108,28 @@ def _gpu_oom(scene: _Scene) -> Ending:
         )
     deeper = "/opt/conda/lib/python3.11/site-packages/torch/nn/modules/module.py"
     return Ending(
-        _traceback(scene, line, deeper, deeper),
-        truth=_everywhere(_told(scene, "resource-request", "gpu-oom", ("lower_gpu_memory",), line)),
+        traceback(scene, line, deeper, deeper),
+        truth=everywhere(told(scene, "resource-request", "gpu-oom", ("lower_gpu_memory",), line)),
     )
 
 
-def _shape(scene: _Scene) -> Ending:
+def _shape(scene: Scene) -> Ending:
     low, high = scene.draw.one(((512, 2048), (384, 768), (10, 100)))
     line = f"RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x{low} and {high}x10)"
     deeper = "/opt/conda/lib/python3.11/site-packages/torch/nn/modules/linear.py"
     return Ending(
-        _traceback(scene, line, deeper),
-        truth=_everywhere(_told(scene, "user-code", "shape", ("fix_code", "fix_config"), line)),
+        traceback(scene, line, deeper),
+        truth=everywhere(told(scene, "user-code", "shape", ("fix_code", "fix_config"), line)),
     )
 
 
-def _nan(scene: _Scene) -> Ending:
+def _nan(scene: Scene) -> Ending:
     line = f"ValueError: loss is nan at step {scene.job.truth.steps_done}, stopping"
     actions = ("rollback_and_investigate", "fix_config", "fix_code", "fallback_to_previous_checkpoint")
-    return Ending(_traceback(scene, line), truth=_everywhere(_told(scene, "user-code", "divergence", actions, line)))
+    return Ending(traceback(scene, line), truth=everywhere(told(scene, "user-code", "divergence", actions, line)))
 
 
-def _bad_sample(scene: _Scene) -> Ending:
+def _bad_sample(scene: Scene) -> Ending:
     line = (
         "PIL.UnidentifiedImageError: cannot identify image file "
         f"'/data/{scene.job.recipe.project.dataset.name}/{scene.draw.whole(1000, 99999)}.jpg'"
@@ -227,11 +141,11 @@ def _bad_sample(scene: _Scene) -> Ending:
         )
     deeper = "/opt/conda/lib/python3.11/site-packages/torch/utils/data/_utils/fetch.py"
     return Ending(
-        _traceback(scene, line, deeper), truth=_told(scene, "data", "corrupt-sample", ("fix_data_or_skip",), line)
+        traceback(scene, line, deeper), truth=told(scene, "data", "corrupt-sample", ("fix_data_or_skip",), line)
     )
 
 
-def _host_oom(scene: _Scene) -> Ending:
+def _host_oom(scene: Scene) -> Ending:
     line = (
         f"slurmstepd: error: Detected 1 oom_kill event in StepId={scene.job.ask.job_id}.0. Some of the "
         "step tasks have been OOM Killed."
@@ -242,20 +156,20 @@ def _host_oom(scene: _Scene) -> Ending:
         f"task_memcg=/slurm/uid_2011/job_{scene.job.ask.job_id}/step_0,task=python,pid=22904,uid=2011\n"
     )
     tail = f"\nRuntimeError: DataLoader worker (pid 22911) is killed by signal: Killed. \n{line}\n"
-    truth = _everywhere(
-        _told(scene, "resource-request", "host-oom", ("raise_host_memory_or_reduce",), line, kernel.strip())
+    truth = everywhere(
+        told(scene, "resource-request", "host-oom", ("raise_host_memory_or_reduce",), line, kernel.strip())
     )
     return Ending(tail, {f"dmesg-{scene.node}.txt": kernel}, truth)
 
 
-def _quota(scene: _Scene) -> Ending:
+def _quota(scene: Scene) -> Ending:
     line = f"OSError: [Errno 122] Disk quota exceeded: '/scratch/{scene.user}/ckpt/last.pt'"
     return Ending(
-        _traceback(scene, line), truth=_everywhere(_told(scene, "storage", "quota", ("free_storage_then_retry",), line))
+        traceback(scene, line), truth=everywhere(told(scene, "storage", "quota", ("free_storage_then_retry",), line))
     )
 
 
-def _nccl(scene: _Scene) -> Ending:
+def _nccl(scene: Scene) -> Ending:
     """A link fails between two nodes: which of them is at fault nobody can tell from one side."""
     here, card = scene.nodes[0], scene.draw.whole(0, 7)
     cause = (
@@ -271,37 +185,37 @@ def _nccl(scene: _Scene) -> Ending:
         "600037 milliseconds before timing out."
     )
     actions = ("retry_with_backoff", "cordon_node_and_restart", "restart_same_nodes")
-    truth = _told(scene, "infrastructure-network", "ib", actions, cause, line)
-    return Ending(f"\n{cause}\n{line}\n", truth=_everywhere(truth))
+    truth = told(scene, "infrastructure-network", "ib", actions, cause, line)
+    return Ending(f"\n{cause}\n{line}\n", truth=everywhere(truth))
 
 
-def _xid(scene: _Scene) -> Ending:
+def _xid(scene: Scene) -> Ending:
     card = scene.rank % 8
     kernel = (
         f"[{scene.draw.between(1e5, 9e6):.6f}] NVRM: Xid (PCI:0000:{0x10 + card * 9:02x}:00): 79, "
         "pid=22904, name=python, GPU has fallen off the bus."
     )
     echo = "RuntimeError: CUDA error: unspecified launch failure"
-    truth = _told(scene, "infrastructure-hardware", "gpu-lost", ("cordon_node_and_restart",), kernel, node=True)
-    return Ending(_traceback(scene, echo), {f"dmesg-{scene.node}.txt": kernel + "\n"}, truth)
+    truth = told(scene, "infrastructure-hardware", "gpu-lost", ("cordon_node_and_restart",), kernel, node=True)
+    return Ending(traceback(scene, echo), {f"dmesg-{scene.node}.txt": kernel + "\n"}, truth)
 
 
-def _node_lost(scene: _Scene) -> Ending:
+def _node_lost(scene: Scene) -> Ending:
     line = (
         f"slurmstepd: error: *** JOB {scene.job.ask.job_id} ON {scene.nodes[0]} CANCELLED AT "
-        f"{_stamp(scene)} DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***"
+        f"{stamp(scene)} DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***"
     )
-    truth = _told(
+    truth = told(
         scene,
         "infrastructure-hardware",
         "node-failure",
         ("retry_with_backoff", "cordon_node_and_restart", "requeue_from_checkpoint"),
         line,
     )
-    return Ending(f"\n{line}\n", truth=_everywhere(truth))
+    return Ending(f"\n{line}\n", truth=everywhere(truth))
 
 
-_CAUSES: Mapping[str, Callable[[_Scene], Ending]] = {
+_CAUSES: Mapping[str, Callable[[Scene], Ending]] = {
     "import_error": _import_error,
     "bad_path": _bad_path,
     "bad_argument": _bad_argument,

@@ -8,6 +8,7 @@ from schedmate.workload_independent.styles.base import (
     Style,
     changed,
     context,
+    gpus_are_told,
     images,
     launch,
     number,
@@ -51,6 +52,8 @@ def _hf(project: Project, base: Setting, run: Setting) -> Program:
         return f"{tool} {setting.gpus} {words['entry']}.py"
 
     command, files, more = launch(project, base, run, head, extra)
+    # Without a launcher the trainer takes all GPUs that it sees.
+    hidden = ("num_gpus", "global_batch_size") if run.gpus == 1 and not gpus_are_told(project) else ()
     return Program(
         command=command,
         files={
@@ -65,7 +68,7 @@ def _hf(project: Project, base: Setting, run: Setting) -> Program:
             trainer="Seq2SeqTrainer" if s2s else "Trainer",
             **more,
         ),
-        facts=told(project, run, grad_accum=run.accum, optimizer="adamw", workload_type="finetune"),
+        facts=told(project, run, *hidden, grad_accum=run.accum, optimizer="adamw", workload_type="finetune"),
         log="hf_dicts",
     )
 
