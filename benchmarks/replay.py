@@ -19,7 +19,7 @@ from typing import Any
 
 from prompts.errors import UserError
 from schedmate.scheduler import POLICIES, ClusterSpec
-from schedmate.simulator import Estimates, Perfect, Predicted, Requested, Result, simulate
+from schedmate.simulator import Estimates, Hostile, Perfect, Predicted, Requested, Result, simulate
 from schedmate.traces import open_trace
 
 
@@ -50,6 +50,8 @@ def estimates_named(name: str) -> Estimates:
         from predictors import OnlineDurationPredictor
 
         return Predicted(OnlineDurationPredictor())
+    if name == "hostile":
+        return Hostile()
     return Requested() if name == "requested" else Perfect()
 
 
@@ -81,7 +83,7 @@ def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="+", type=Case.parse, metavar="TRACE:NODESxGPUS[:POLICY,...]")
-    parser.add_argument("--estimates", default="perfect", choices=("perfect", "requested", "predicted"))
+    parser.add_argument("--estimates", default="perfect", choices=("perfect", "requested", "predicted", "hostile"))
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     wanted = parser.parse_args()

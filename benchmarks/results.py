@@ -26,7 +26,12 @@ from schedmate.sweep.spec import Spec, read_spec
 SPEC = Path(__file__).with_suffix(".yaml")
 BEGIN, END = "<!-- scoreboard: made by `make results` -->", "<!-- end of the scoreboard -->"
 TIMEOUT_S = 1800.0
-KNOWS = {"requested": "requested times", "perfect": "true runtimes", "predicted": "predictions"}
+KNOWS = {
+    "requested": "requested times",
+    "perfect": "true runtimes",
+    "predicted": "predictions",
+    "hostile": "hostile hints",
+}
 #: Metric, heading, how many digits, and by what it is multiplied.
 COLUMNS = (
     ("jct_mean_s", "mean JCT s", 0, 1),

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from analyzers.types import JobRecord
 from prompts.errors import UserError
 from schedmate.scheduler import Policy
-from schedmate.scheduler.policies import by_submission
-from schedmate.simulator.estimates import Estimates, Perfect, Predicted, Requested
+from schedmate.scheduler.policies import by_submission, never
+from schedmate.simulator.estimates import Estimates, Hostile, Perfect, Predicted, Requested
 
-ESTIMATES = ("requested", "perfect", "predicted")
+ESTIMATES = ("requested", "perfect", "predicted", "hostile")
 
 
 def estimates_named(name: str) -> Estimates:
@@ -19,6 +19,8 @@ def estimates_named(name: str) -> Estimates:
         return Requested()
     if name == "perfect":
         return Perfect()
+    if name == "hostile":
+        return Hostile()
     if name != "predicted":
         raise UserError(f"estimates {name!r}: not known", f"one of {', '.join(ESTIMATES)}")
     from schedmate.pipeline import online_predictor
@@ -28,12 +30,14 @@ def estimates_named(name: str) -> Estimates:
 
 def uses_estimates(policy: Policy) -> bool:
     """Whether what is known of runtimes can change what the policy does: not for first in, first out."""
-    plain_order = policy.order is by_submission and policy.reserve_from is None
+    plain_order = policy.order is by_submission and policy.reserve_from in (None, never)
     return policy.needs_estimates or policy.reservations is not None or not plain_order
 
 
 def why_not(policy: Policy, estimates: str, records: Sequence[JobRecord]) -> str | None:
     """Why a trace can not support a policy with such estimates; None if it can."""
+    if policy.needs_users and not any(record.user for record in records):
+        return "the trace does not say whose its jobs are"
     if not uses_estimates(policy):
         return None
     requested = any(record.requested_s is not None for record in records)

@@ -32,7 +32,8 @@ def simulate(
         str,
         typer.Option(
             "--policy",
-            help="One or more of fifo, sjf, easy, kant, patient, core, conservative, with commas.",
+            help="One or more, with commas, of fifo, best-effort, sjf, easy, conservative, saf, qssf, "
+            "kant, patient, core.",
             metavar="P[,P...]",
         ),
     ] = "fifo",
@@ -40,9 +41,9 @@ def simulate(
         str,
         typer.Option(
             "--estimates",
-            help="What policies know of runtimes: the user's requested times, the truth (perfect), or a prediction "
-            "from the jobs that have ended by then.",
-            metavar="requested|perfect|predicted",
+            help="What policies know of runtimes: the user's requested times, the truth (perfect), a prediction "
+            "from the jobs that have ended by then, or what misleads (hostile).",
+            metavar="requested|perfect|predicted|hostile",
         ),
     ] = "perfect",
     format_: Format = None,
@@ -82,16 +83,18 @@ def simulate(
 ) -> None:
     """Replay a trace of jobs on a cluster and compare policies.
 
-    fifo and sjf have a strict head; easy gives the blocked head a reservation and backfills; kant is SchedMate's own
+    fifo and sjf have a strict head; best-effort skips what does not fit; easy gives the blocked head a reservation and
+    backfills; conservative reserves for everybody; saf takes the smallest GPU time first; qssf does so by predictions,
+    with a strict head; kant is SchedMate's own
     core, in the style of the paper of that name; patient takes small jobs first and bounds how long large ones wait;
-    core adds tenants, priorities and preemption; conservative reserves for everybody. What a CSV may call its columns:
+    core adds tenants, priorities and preemption. What each knows: docs/metrics.md. What a CSV may call its columns:
     docs/traces.md.
 
     Example: schedmate simulate jobs.csv --nodes 72 --policy fifo,easy,kant --estimates requested
     """
     from schedmate.comparison.collect import replays
     from schedmate.files import check_output
-    from schedmate.knowledge import ESTIMATES, estimates_named
+    from schedmate.knowledge import ESTIMATES, estimates_named, uses_estimates
     from schedmate.simulator import policy_named
     from schedmate.traces import trace_options
 
@@ -101,6 +104,12 @@ def simulate(
     if estimates not in ESTIMATES:
         raise UserError(f"--estimates {estimates}: not known", f"give one of {', '.join(ESTIMATES)}")
     jobs, notes = _read(trace, format_, trace_options(column or [], time_unit, delimiter, timezone))
+    of_users = [name for name in names if policy_named(name).needs_users]
+    if of_users and not any(job.user for job in jobs):
+        raise UserError(
+            f"{trace}: does not say whose its jobs are, which {' and '.join(of_users)} need",
+            "map a column with --column user=HEADER, or leave them out",
+        )
     warnings = _trace_warnings(trace, notes, jobs, estimates, needing)
     if cluster is None:
         jobs, typed = _of_any_type(jobs)
@@ -109,7 +118,9 @@ def simulate(
                 f"{typed} of {len(jobs)} jobs name a GPU type, which is not minded: --nodes says nothing of types "
                 "(--cluster FILE does)"
             )
-    if estimates == "perfect" and (told := [name for name in names if name != "fifo"]):
+    if estimates == "hostile":
+        warnings.append("what policies were told of runtimes was wrong on purpose")
+    if estimates == "perfect" and (told := [name for name in names if uses_estimates(policy_named(name))]):
         warnings.append(
             f"{' and '.join(told)} knew the true runtimes, which no scheduler does: "
             "--estimates requested or predicted shows what could have been had"

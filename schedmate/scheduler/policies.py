@@ -77,7 +77,7 @@ class Policy:
     """``reserve_from`` says from when on a blocked head of the queue gets a reservation, beside which later jobs are
     backfilled; None for a strict head, behind which nothing starts. ``guarantees``: a second reservation is made
     from hard limits alone wherever they suffice, and it binds as well. ``needs_estimates``: it has no meaning for
-    jobs without ``estimate_s``.
+    jobs without ``estimate_s``; ``needs_users``: nor for a trace that does not say whose its jobs are.
 
     With ``reservations`` the policy has the full queue layer: priority classes, tenants, several reservations. The rest
     below is for it alone.
@@ -109,6 +109,7 @@ class Policy:
     patience: Patience | None = None
     guarantees: bool = False
     needs_estimates: bool = False
+    needs_users: bool = False
     reservations: float | None = None
     queueing: Queueing = Queueing.BACKFILL
     fair_share_s: float = 30 * DAY_S
@@ -165,6 +166,11 @@ def at_once(job: Job, cluster_gpus: int) -> float:
     return -math.inf
 
 
+def never(job: Job, cluster_gpus: int) -> float:
+    """No head is reserved for."""
+    return math.inf
+
+
 def by_due_time(job: Job, cluster_gpus: int) -> float:
     """When a job is due: submission plus a grace that grows with the GPU time it is expected to take.
 
@@ -202,7 +208,17 @@ def expected(job: Job) -> Assumed:
 #: By name, so that a policy can be written down.
 FUNCTIONS: Mapping[str, Order | Assumption] = {
     each.__name__: each
-    for each in (by_submission, by_estimate, by_area, at_once, by_due_time, by_patience, stated, expected)
+    for each in (
+        by_submission,
+        by_estimate,
+        by_area,
+        at_once,
+        never,
+        by_due_time,
+        by_patience,
+        stated,
+        expected,
+    )
 }
 
 POLICIES: Mapping[str, Policy] = {
@@ -259,6 +275,37 @@ POLICIES: Mapping[str, Policy] = {
             reserve_from=at_once,
             needs_estimates=True,
             reservations=math.inf,
+        ),
+        # Skips what does not fit, as first fit does: Feitelson and Rudolph, "Parallel job scheduling: issues and
+        # approaches", JSSPP 1995. Knows nothing of runtimes.
+        Policy(
+            "best-effort",
+            "first in, first out; whatever fits passes a blocked job, nothing is reserved for",
+            by_submission,
+            stated,
+            reserve_from=never,
+        ),
+        # Smallest area first: Carastan-Santos et al., "One can only gain by replacing EASY backfilling", CCGRID 2019.
+        # Knows hints, else hard limits.
+        Policy(
+            "saf",
+            "smallest expected GPU time first; whatever fits passes a blocked job until that has waited a day",
+            by_area,
+            expected,
+            reserve_from=never,
+            guarantees=True,
+            reservations=1,
+            starvation_bound_s=DAY_S,
+        ),
+        # Quasi-shortest service first: Hu et al., "Characterization and prediction of deep learning workloads in
+        # large-scale GPU datacenters", SC 2021. With predicted estimates it knows what the ended jobs tell; the
+        # predictor is this project's and not theirs.
+        Policy(
+            "qssf",
+            "smallest predicted GPU time first; a blocked head blocks all behind it; meant for predicted estimates",
+            by_area,
+            expected,
+            needs_users=True,
         ),
     )
 }

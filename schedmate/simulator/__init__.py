@@ -17,7 +17,16 @@ For charts: `Result.gar`, `Result.gfr` and `Result.queue_length` are step functi
 are arrays with one value a job.
 """
 
-from schedmate.simulator.estimates import Estimates, Perfect, Predicted, Predictor, Preemptible, Requested, Restarts
+from schedmate.simulator.estimates import (
+    Estimates,
+    Hostile,
+    Perfect,
+    Predicted,
+    Predictor,
+    Preemptible,
+    Requested,
+    Restarts,
+)
 from schedmate.simulator.metrics import Distribution, Steps
 from schedmate.simulator.result import Result
 from schedmate.simulator.shake import shaken
@@ -26,6 +35,7 @@ from schedmate.simulator.simulation import policy_named, simulate
 __all__ = [
     "Distribution",
     "Estimates",
+    "Hostile",
     "Perfect",
     "Predicted",
     "Predictor",

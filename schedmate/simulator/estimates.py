@@ -3,10 +3,13 @@
 - *perfect*: the true runtime, as an oracle would have it (an upper bound for what any prediction can gain).
 - *requested*: the requested time of the trace, the user's own estimate and hard limit.
 - *predicted*: what a predictor says at submission, having seen only jobs that had ended by then.
+- *hostile*: what someone says who knows the truth and means harm, to try how much harm hints can do.
 """
 
 from __future__ import annotations
 
+import math
+import random
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
@@ -62,6 +65,37 @@ class Perfect:
         limit_s = None if record.requested_s is None else max(record.requested_s, runtime_s)
         hints = Hints(runtime_s, runtime_s, "oracle")
         return Job(record.job_id, record.gpus, record.submit_s, runtime_s, limit_s, record.gpu_type, hints)
+
+    def ended(self, record: JobRecord) -> None:
+        """Nothing to learn."""
+
+
+#: By so much hostile hints are too long or too short.
+HOSTILE_FACTOR = 100.0
+
+
+class Hostile:
+    """Hints that mislead, by a seeded draw for every job: the truth mirrored on the log scale within the range of
+    runtimes seen so far, so that what is long looks short, or `HOSTILE_FACTOR` times too long, or too short. They claim
+    to be certain. The hard limit is that of the trace, as for `Perfect`."""
+
+    name = "hostile"
+    learns = False
+
+    def __init__(self, seed: int = 1) -> None:
+        self._draw = random.Random(seed)
+        self._shortest_s, self._longest_s = math.inf, 0.0
+
+    def job(self, record: JobRecord) -> Job:
+        """Estimate and hints are the same wrong time in seconds."""
+        runtime_s = record.duration_s or 0.0
+        least_s = max(1.0, runtime_s)
+        self._shortest_s, self._longest_s = min(self._shortest_s, least_s), max(self._longest_s, least_s)
+        mirrored_s = self._shortest_s * self._longest_s / least_s
+        wrong_s = self._draw.choice((mirrored_s, least_s * HOSTILE_FACTOR, least_s / HOSTILE_FACTOR))
+        limit_s = None if record.requested_s is None else max(record.requested_s, runtime_s)
+        hints = Hints(wrong_s, wrong_s, "hostile", confidence=1.0)
+        return Job(record.job_id, record.gpus, record.submit_s, wrong_s, limit_s, record.gpu_type, hints)
 
     def ended(self, record: JobRecord) -> None:
         """Nothing to learn."""

@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 from analyzers.types import JobRecord
 from predictors import OnlineDurationPredictor
 from schedmate.scheduler import POLICIES, ClusterSpec, PoolSpec, Tenant
-from schedmate.simulator import Estimates, Perfect, Predicted, Preemptible, Requested, Restarts, Result, simulate
+from schedmate.simulator import (
+    Estimates,
+    Hostile,
+    Perfect,
+    Predicted,
+    Preemptible,
+    Requested,
+    Restarts,
+    Result,
+    simulate,
+)
 
 #: Pools known by counts, of one type and of two.
 CLUSTERS = (ClusterSpec.uniform(2, 4), ClusterSpec((PoolSpec("a", 2, 4), PoolSpec("b", 1, 8))))
@@ -49,6 +59,7 @@ HONEST: Mapping[str, Callable[[], Estimates]] = {
 #: Estimates that are the truth: of these jobs nothing but the arrivals to come is unknown.
 TOLD: Mapping[str, Callable[[], Estimates]] = {
     "perfect": Perfect,
+    "hostile": Hostile,
     "perfect, may be evicted": lambda: Preemptible(Perfect(), Restarts(checkpoint_s=4.0, restart_s=1.0)),
 }
 
