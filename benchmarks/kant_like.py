@@ -204,6 +204,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=mix["run"]["seeds"])
     parser.add_argument("--days", type=float, default=mix["run"]["days"])
     parser.add_argument("--load", type=float, help="another offered load than the mix's, to see what saturates first")
+    parser.add_argument("--prediction-sd", type=float, help="another error of predicted runs; 0 for perfect ones")
     parser.add_argument("--mix", type=Path, default=MIX_FILE, help="another mix than the committed one")
     parser.add_argument("--policy", action="append", choices=list(policies()), help="only this one; may be repeated")
     parser.add_argument("--bound", action="store_true", help="only the most that any policy could do")
@@ -214,6 +215,8 @@ def main() -> None:
     args = parser.parse_args()
     mix = load_mix(args.mix)
     mix["offered_load"] = args.load or mix["offered_load"]
+    if args.prediction_sd is not None:
+        mix["prediction_log_sd"] = args.prediction_sd
     print(f"synthetic mix {mix['name']}, load {mix['offered_load']}, {args.days:g} days, seeds {args.seeds}")
     names = [] if args.bound else args.policy or list(policies())
     for seed in args.seeds:
