@@ -213,6 +213,8 @@ def main() -> None:
     parser.add_argument("--against", action="store_true", help="also what each row has done, by seed, beside the first")
     parser.add_argument("--plot", type=Path, help="draw GFR over time of the first seed of each row as SVG")
     args = parser.parse_args()
+    if args.results and (args.mix != MIX_FILE or args.prediction_sd is not None):
+        parser.error("--results is for runs of the committed mix only")
     mix = load_mix(args.mix)
     mix["offered_load"] = args.load or mix["offered_load"]
     if args.prediction_sd is not None:
