@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from schedmate.workload_independent.tables import Dataset, Model
@@ -59,11 +59,6 @@ class Project:
     quirks: Mapping[str, bool]
     launcher: str
 
-    @property
-    def is_graded(self) -> bool:
-        """Whether its data come with labels to be judged by."""
-        return self.dataset.classes > 0
-
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -91,4 +86,3 @@ class Draft:
     program: Program
     steps_per_epoch: int | None
     cause: str | None = None
-    marks: Mapping[str, float] = field(default_factory=dict)

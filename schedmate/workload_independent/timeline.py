@@ -23,7 +23,6 @@ class Course:
 
     outcome: Outcome
     duration_s: float
-    planned_s: float
     steps_planned: int
     steps_done: int
     pauses_done: int
@@ -87,7 +86,6 @@ def course(
     return Course(
         outcome=outcome,
         duration_s=max(1.0, round(end_s, 1)),
-        planned_s=planned_s,
         steps_planned=steps,
         steps_done=done,
         pauses_done=pauses,
