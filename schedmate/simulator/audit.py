@@ -6,6 +6,7 @@ the cluster's description has and with what the job asked for. Last it rebuilds 
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -40,6 +41,34 @@ def audit(scheduler: Scheduler) -> list[str]:
         return [*wrong, f"what runs can not be put on an empty cluster: {error}"]
     if rebuilt != state.cluster:
         wrong.append("the cluster as it is differs from the one rebuilt from what runs")
+    return wrong
+
+
+def stuck(scheduler: Scheduler) -> list[str]:
+    """Waiting jobs that an idle pool could take and that nothing will help, in words. To be asked after a cycle; nothing
+    for policies without the full queue layer.
+
+    Where nothing runs no quota is in use and no end is to come, so a job that fits beside what is broken has started,
+    or the scheduler is woken while there still is a plan to begin on one of its pools. Behind the blocked head of a
+    strict queue there is a reason to wait for as long as it takes.
+    """
+    state, table, layer = scheduler.state, scheduler.state.table, scheduler.state.layer
+    if layer is None:
+        return []
+    idle = set(range(len(state.cluster.pools))) - {table.pools[slot] for slot in table.running()}
+    empty = Cluster.rebuilt(state.cluster.spec, [], state.cluster.conditions)
+    begins_s = {pool: max(plan.start_s for plan in plans) for pool, plans in state.reservations.items() if plans}
+    wrong = []
+    for slot, job in enumerate(table.jobs):
+        lane = table.queue_lanes[slot]
+        if job is None or lane is None or table.live[slot] is None:
+            continue
+        if scheduler.wake_s <= max((begins_s.get(pool, -math.inf) for pool in lane.pools), default=-math.inf):
+            continue
+        for pool in idle.intersection(lane.pools):
+            barred = (lane.tenant, pool) in layer.barred
+            if not barred and state.place(empty.pools[pool], table.demands[slot]) is not None:
+                wrong.append(f"job {job.job_id} waits for ever and pool {state.cluster.spec.pools[pool].name} is idle")
     return wrong
 
 

@@ -27,6 +27,7 @@ from schedmate.scheduler import (
 from schedmate.scheduler.policies import at_once
 from schedmate.scheduler.trial import Trial
 from schedmate.scheduler.verdicts import Verdicts
+from schedmate.simulator.audit import stuck
 
 MOST_MOMENTS = 2000
 
@@ -135,6 +136,7 @@ class Life:
             heapq.heappush(self.ends, (now + left_s, slot, self.runs[slot]))
 
     def _check(self, now: float) -> None:
+        assert not stuck(self.scheduler), "an idle pool keeps somebody waiting"
         state, table = self.scheduler.state, self.scheduler.state.table
         for plans in state.reservations.values():
             for plan in plans:
