@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from prompts.errors import UserError
 from schedmate.console import out, print_json, progress, safe
+
+if TYPE_CHECKING:
+    from schedmate.workload import Generator, WorkloadSpec
 
 _LOAD = 0.95
 
@@ -37,6 +40,9 @@ def generate(
     profile: Annotated[
         str, typer.Option(help="Published shares of outcomes and sizes: philly, helios or acme.")
     ] = "philly",
+    generator: Annotated[
+        str, typer.Option(help="Whose idea of jobs: semantic, or independent: by another author, for a second opinion.")
+    ] = "semantic",
     trees: Annotated[bool, typer.Option("--trees/--no-trees", help="Write the source trees.")] = True,
     logs: Annotated[bool, typer.Option("--logs/--no-logs", help="Write the jobs' logs.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
@@ -47,7 +53,7 @@ def generate(
 
     Example: schedmate workload generate --jobs 1000 --seed 7 --out synthetic
     """
-    from schedmate.workload import ClusterSpec, SemanticGenerator, WorkloadSpec
+    from schedmate.workload import ClusterSpec, WorkloadSpec
     from schedmate.workload.folder import OutFolder
     from schedmate.workload.params import profile_named
     from schedmate.workload.writer import write_workload
@@ -64,12 +70,11 @@ def generate(
         profile=profile,
         cluster=ClusterSpec(nodes=nodes),
     )
+    source = _generator(generator, spec)
     written = OutFolder(folder, "workload")
     try:
         with progress("writing jobs", jobs) as advance:
-            described = write_workload(
-                SemanticGenerator(spec), written, with_trees=trees, with_logs=logs, advance=advance
-            )
+            described = write_workload(source, written, with_trees=trees, with_logs=logs, advance=advance)
     finally:
         written.close()
     result = {**described, "folder": str(folder)}
@@ -77,6 +82,17 @@ def generate(
         print_json(result)
         return
     _tell(result)
+
+
+def _generator(name: str, spec: WorkloadSpec) -> Generator[Any]:
+    from schedmate.workload import SemanticGenerator
+    from schedmate.workload_independent import IndependentGenerator
+
+    known = {made.name: made for made in (SemanticGenerator, IndependentGenerator)}
+    if name not in known:
+        raise UserError(f"there is no generator {name!r}", f"one of: {', '.join(known)}")
+    made: Generator[Any] = known[name](spec)
+    return made
 
 
 def _tell(result: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ nodes is one victim, and its nodes come cheap. Once a victim is chosen its other
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
@@ -31,11 +32,9 @@ LOST_WEIGHT = 1e-3
 Span = tuple[int, int]
 
 
-def clear_nodes(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate]) -> Victims | None:
-    """Victims none of whom can stay; None where there are none, or where they can not be found node by node."""
-    cleared = what_if.without(candidates)
-    if what_if.place(cleared) is None:
-        return None
+def clear_nodes(what_if: Vacated, cleared: Index, rules: Rules, candidates: Sequence[Candidate]) -> Victims | None:
+    """Victims none of whom can stay; None where there are none, or where they can not be found node by node.
+    ``cleared`` is the pool when all candidates have left, on which the gang has a placement."""
     room = _Room(what_if, cleared, candidates)
     best: Victims | None = None
     for span in room.cheapest_spans():
@@ -57,7 +56,7 @@ class _Room:
         gained = self.gained.tolist()
         self.weight = {each.slot: 1.0 + LOST_WEIGHT * each.lost_gpu_s / most for each in candidates}
         self.nodes = {
-            each.slot: [node for node in {share[0] for share in what_if.shares_of(each)} if gained[node]]
+            each.slot: sorted(node for node in {share[0] for share in what_if.shares_of(each)} if gained[node])
             for each in candidates
         }
         self.there: dict[int, list[Candidate]] = {}
@@ -72,7 +71,7 @@ class _Room:
         for each in self.there[node]:
             if each.slot not in chosen:
                 nodes = self.nodes[each.slot]
-                total += self.weight[each.slot] / sum(first <= other < end for other in nodes)
+                total += self.weight[each.slot] / (bisect_left(nodes, end) - bisect_left(nodes, first))
         return total / int(self.gained[node])
 
     def cheapest_spans(self) -> list[Span]:
@@ -159,8 +158,8 @@ class _Clearing:
     def _is_enough(self) -> bool:
         return (
             self._rules.has_quota(self._toll)
-            and self._rules.has_reason(self._chosen.values(), self._toll)
-            and self._what_if.place(self._what_if.index) is not None
+            and self._rules.has_reason(self._toll)
+            and self._what_if.fits(self._what_if.index)
         )
 
     def _pruned(self) -> Victims | None:

@@ -8,13 +8,14 @@ guaranteed by giving to others; only its own jobs may do that. A service keeps i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from schedmate.scheduler.cluster_types import WHOLE_MILLI
 from schedmate.scheduler.evictable import Kind
 from schedmate.scheduler.state import State
+from schedmate.scheduler.tenants import TenantUse
 from schedmate.scheduler.transaction import asked_milli, milli_of
 from schedmate.scheduler.types import Job
 
@@ -43,11 +44,24 @@ class Candidate(NamedTuple):
 
 @dataclass(slots=True)
 class Toll:
-    """What victims hold: by node of the tenant tree with all below it, by the very tenant, and replicas by service."""
+    """What victims hold: by node of the tenant tree with all below it, by the very tenant, and replicas by service; and
+    how many of a tenant are of no lower class than the waiting job, so that there has to be another reason; and by
+    number of a `Later`, what would be held then by tenant."""
 
     milli: dict[int, int] = field(default_factory=dict)
     by_tenant: dict[int, int] = field(default_factory=dict)
     replicas: dict[str, int] = field(default_factory=dict)
+    reclaimed: dict[int, int] = field(default_factory=dict)
+    later: dict[int, dict[int, int]] = field(default_factory=dict)
+
+
+class Later(NamedTuple):
+    """A time at which the job still runs and will lack quota unless victims go that would run then: ``ends_s`` of all
+    that run by slot, None where nobody's going is counted."""
+
+    use: TenantUse
+    start_s: float
+    ends_s: Mapping[int, float] | None
 
 
 class Standing(NamedTuple):
@@ -81,15 +95,48 @@ class Rules:
             self._held = [milli + more.get((node, pool), 0) for node, milli in enumerate(held)]
             self._kept = [milli + less.get((node, pool), 0) for node, milli in enumerate(held)]
         self.milli = asked_milli(table.demands[slot], state.cluster.spec.pools[pool])
+        self._lack = 0 if layer.use is None else layer.use.lack(lane.tenant, pool, self.milli)
+        self._later: list[tuple[Later, int]] = []
 
-    def _kinds(self) -> Iterator[tuple[Kind, float]]:
-        """The kinds of running jobs that there is a reason to take from, and how far their tenants have borrowed."""
-        reclaims, path = self._may_reclaim(), self._layer.tree.path
-        for kind in self._layer.evictable.gpus[self._pool]:
+    def also_then(self, later: Later) -> None:
+        """The job has to have quota then as well. To be said before victims are looked for."""
+        lack = later.use.lack(self._tenant, self._pool, self.milli)
+        if lack:  # what goes takes none away
+            self._later.append((later, lack))
+
+    def _kinds(self) -> list[tuple[Kind, float, float]]:
+        """The kinds of running jobs that there is a reason to take from, how far their tenants have borrowed, and the
+        most milli-GPU that one of them may hold: a look at counters, without asking any job."""
+        path, found = self._layer.tree.path, list[tuple[Kind, float, float]]()
+        gpus, reclaims = self._layer.evictable.gpus[self._pool], self._may_reclaim()
+        for kind in gpus:
             if kind[1] < self._priority or (reclaims and self._tenant not in path(kind[0])):
                 borrowed = self._borrowed(kind[0])
                 if borrowed > 0.0:
-                    yield kind, borrowed
+                    found.append((kind, borrowed, self._left_of(kind[0])))
+        most = self._most(found)
+        if not self.has_quota(most):
+            return []
+        return [each for each in found if each[0][1] < self._priority or self._reclaims_from(each[0][0], most)]
+
+    def _most(self, kinds: Sequence[tuple[Kind, float, float]]) -> Toll:
+        """No victims of these kinds hold more, whatever is chosen."""
+        toll, gpus, path = Toll(), self._layer.evictable.gpus[self._pool], self._layer.tree.path
+        left = {kind[0]: most for kind, _, most in kinds}
+        for kind, _, _ in kinds:
+            toll.by_tenant[kind[0]] = toll.by_tenant.get(kind[0], 0) + gpus[kind] * WHOLE_MILLI
+        for tenant, milli in toll.by_tenant.items():
+            toll.by_tenant[tenant] = milli = milli if milli < left[tenant] else int(left[tenant])
+            for node in path(tenant):
+                toll.milli[node] = toll.milli.get(node, 0) + milli
+        return toll
+
+    def _left_of(self, tenant: int) -> float:
+        """The most milli-GPU that a tenant may lose to the job, by what it and those above it are guaranteed."""
+        if self._held is None:
+            return math.inf
+        path = self._layer.tree.path(tenant)
+        return min((self._kept[n] - self._guaranteed[n] for n in path if n not in self._path), default=math.inf)
 
     def _may_reclaim(self) -> bool:
         """Whether reclaim is possible at all: the job is within what its tenant is guaranteed, or would be without its
@@ -104,17 +151,19 @@ class Rules:
         )
         return held[tenant] + self.milli - lower * WHOLE_MILLI <= self._guaranteed[tenant]
 
-    def candidates(self) -> tuple[list[Candidate], float]:
-        """All that may be evicted, least price first; and when another one has run long enough to be."""
+    def candidates(self, *, whole: bool = True) -> tuple[list[Candidate], float]:
+        """All that may be evicted, least price first, those too that may only shrink unless they are to leave as a
+        ``whole``; and when another one has run long enough to be."""
         evictable, pool, again_s = self._layer.evictable, self._pool, math.inf
         found = list[Candidate]()
-        for (tenant, priority), borrowed in self._kinds():
-            for slot in evictable.slots(pool, (tenant, priority)):
-                from_s = self._protected_until_s(slot)
-                if from_s > self._now:
-                    again_s = min(again_s, from_s)
-                elif slot not in self._standing.victims:
-                    found.append(self._candidate(slot, tenant, priority, borrowed))
+        for (tenant, priority), borrowed, most in self._kinds():
+            slots, from_s = evictable.unprotected(pool, (tenant, priority), self._now)
+            again_s = min(again_s, from_s)
+            for slot in slots:
+                if slot not in self._standing.victims:
+                    candidate = self._candidate(slot, tenant, priority, borrowed)
+                    if not whole or candidate.milli <= most:
+                        found.append(candidate)
         found.sort(key=lambda each: each.price)
         return found, again_s
 
@@ -138,17 +187,6 @@ class Rules:
                 least = min(least, (self._kept[node] - own) / max(own, WHOLE_MILLI))
         return least
 
-    def _protected_until_s(self, slot: int) -> float:
-        """From when on a running job may be told to leave."""
-        table, policy = self._state.table, self._state.policy
-        job = table.jobs[slot]
-        if job is None:
-            return math.inf
-        least_s = max(job.min_run_s, policy.min_run_s)
-        if table.preemptions[slot] >= policy.most_preemptions:
-            least_s = max(least_s, policy.spared_s)
-        return table.starts_s[slot] + least_s - job.grace_s
-
     def allow(self, victims: Iterable[Candidate]) -> bool:
         """Whether exactly these may be evicted for the job: by all rules, and its quota when they have gone."""
         toll, chosen = Toll(), list(victims)
@@ -156,7 +194,14 @@ class Rules:
             if not self.may_add(toll, each):
                 return False
             self.add(toll, each)
-        return self.has_quota(toll) and self.has_reason(chosen, toll)
+        return self.has_quota(toll) and self.has_reason(toll)
+
+    def toll_of(self, victims: Iterable[Candidate]) -> Toll:
+        """What all of these hold."""
+        toll = Toll()
+        for each in victims:
+            self.add(toll, each)
+        return toll
 
     def may_add(self, toll: Toll, victim: Candidate) -> bool:
         """Whether one more victim takes no tenant below its guarantee and no service below its minimum."""
@@ -176,6 +221,12 @@ class Rules:
         for node in self._layer.tree.path(victim.tenant):
             toll.milli[node] = toll.milli.get(node, 0) + sign * victim.milli
         toll.by_tenant[victim.tenant] = toll.by_tenant.get(victim.tenant, 0) + sign * victim.milli
+        for i, (later, _) in enumerate(self._later):
+            if later.ends_s is not None and later.ends_s[victim.slot] > later.start_s:
+                then = toll.later.setdefault(i, {})
+                then[victim.tenant] = then.get(victim.tenant, 0) + sign * victim.milli
+        if victim.priority >= self._priority:
+            toll.reclaimed[victim.tenant] = toll.reclaimed.get(victim.tenant, 0) + sign
         service = self._job(victim).service
         if service is not None:
             toll.replicas[service] = toll.replicas.get(service, 0) + sign
@@ -186,9 +237,9 @@ class Rules:
             raise ValueError(f"slot {victim.slot} holds no job")
         return job
 
-    def has_reason(self, victims: Iterable[Candidate], toll: Toll) -> bool:
+    def has_reason(self, toll: Toll) -> bool:
         """Whether each victim is of a lower class, or the job is within its guarantee when they have gone."""
-        return all(each.priority < self._priority or self._reclaims_from(each.tenant, toll) for each in victims)
+        return all(self._reclaims_from(tenant, toll) for tenant, count in toll.reclaimed.items() if count)
 
     def _reclaims_from(self, tenant: int, toll: Toll) -> bool:
         """Whether the job's tenant, and those above it as far as they are not above the other one, are within what they
@@ -202,14 +253,21 @@ class Rules:
         )
 
     def has_quota(self, toll: Toll) -> bool:
-        """Whether the job has quota when the victims have gone."""
+        """Whether the job has quota when the victims have gone, now and as long as it runs."""
         use = self._layer.use
         if use is None:
             return True
-        if toll.by_tenant:
-            use = use.copy()
-            for tenant, milli in toll.by_tenant.items():
-                use.charge(tenant, self._pool, -milli)
+        if self._lack and not self._allows(use, self._lack, toll.by_tenant):
+            return False
+        return all(self._allows(each.use, lack, toll.later.get(i, {})) for i, (each, lack) in enumerate(self._later))
+
+    def _allows(self, use: TenantUse, lack: int, gone: Mapping[int, int]) -> bool:
+        """Whether the job has the quota that it lacks if tenants use so much less."""
+        if sum(gone.values()) < lack:
+            return False
+        use = use.copy()
+        for tenant, milli in gone.items():
+            use.charge(tenant, self._pool, -milli)
         return use.bound(self._tenant, self._pool, self.milli) < 0
 
 

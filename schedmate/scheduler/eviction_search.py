@@ -31,7 +31,8 @@ MOST_ON_A_NODE = 10
 
 def find_victims(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate]) -> Victims | None:
     """Victims for a gang that has no placement now, or no quota; ``candidates`` are least price first."""
-    if what_if.place(what_if.without(candidates)) is None:
+    cleared = what_if.without(candidates)
+    if not what_if.fits(cleared):
         return None
     if len(candidates) <= FEW:
         return _cheapest(what_if, rules, candidates)
@@ -39,7 +40,7 @@ def find_victims(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate]
         found, certain = _on_one_node(what_if, rules, candidates)
         if certain:
             return found
-    return clear_nodes(what_if, rules, candidates)
+    return clear_nodes(what_if, cleared, rules, candidates)
 
 
 def is_single(demand: Demand, capacity: int) -> bool:

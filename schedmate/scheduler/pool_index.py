@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schedmate.scheduler.cluster_types import WHOLE_MILLI, DeviceShare, Health, Share, Shares, Spare
+from schedmate.scheduler.cluster_types import DeviceShare, Health, Share, Shares, Spare
 from schedmate.scheduler.devices import choose, choose_with_nics
 from schedmate.scheduler.exits import Exits
 from schedmate.scheduler.node_spares import NodeSpare, NodeSpares, columns_of, less_of
@@ -433,15 +433,16 @@ class PoolIndex:
     def _settle_left(self, node: int) -> None:
         if self._left is None:
             return
-        row, free = [0] * self.capacity, self.free[node]
-        if node not in self.health:
-            for device in range(self.layout.shapes[node].gpus):
-                if free >> device & 1:
-                    row[device] = WHOLE_MILLI
-            bad = self.bad.get(node, 0)
-            for part in self.partial.get(node, ()):
+        free = self.free[node]
+        if node in self.health:
+            free = 0
+        elif node in self.partial:
+            row, bad = self.layout.row_of(free).tolist(), self.bad.get(node, 0)
+            for part in self.partial[node]:
                 row[part.device] = 0 if bad >> part.device & 1 else part.milli
-        self._left[node] = row
+            self._left[node] = row
+            return
+        self._left[node] = self.layout.row_of(free)
 
     def _move_amounts(self, share: DeviceShare, sign: int) -> None:
         if not (share.cpus_milli or share.memory_mib or share.disk_mib):

@@ -58,6 +58,7 @@ class PoolLayout:
         self._eligible: dict[tuple[object, ...], Bools] = {}
         self._parts: WeakKeyDictionary[Demand, tuple[Part, ...] | str] = WeakKeyDictionary()
         self._weights: dict[int, Ints] = {}
+        self._rows: dict[int, Ints] = {}
 
     def _lay_out_groups(self) -> None:
         topology = self.spec.topology
@@ -90,6 +91,15 @@ class PoolLayout:
         found = self._parts.get(demand)
         if found is None:
             found = self._parts[demand] = self._read(demand)
+        return found
+
+    def row_of(self, free: int) -> Ints:
+        """Milli-GPU of each device where those of a mask are free and the others are not; shape (devices,). Not to be
+        changed."""
+        found = self._rows.get(free)
+        if found is None:
+            row = [WHOLE_MILLI if free >> device & 1 else 0 for device in range(self.capacity)]
+            found = self._rows[free] = np.array(row, dtype=np.int64)
         return found
 
     def weights(self, gpus: int) -> Ints:

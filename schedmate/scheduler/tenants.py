@@ -200,6 +200,20 @@ class TenantUse:
             tenant = tree.parents[tenant]
         return -1
 
+    def lack(self, tenant: int, pool: int, milli: int) -> int:
+        """By how much ``milli`` more are too much for the first node of the tree that does not allow them, 0 if all do:
+        unless others use less by so much in all, it stays at that."""
+        used, tree = self.used[pool], self.tree
+        while milli > 0 and tenant >= 0:
+            old = used[tenant]
+            new = old + milli
+            if new > tree.most[tenant][pool]:
+                return new - tree.most[tenant][pool]
+            own = tree.kept[tenant][pool]
+            milli = max(own, new) - max(own, old)
+            tenant = tree.parents[tenant]
+        return 0
+
     def is_exceeded(self, pool: int) -> bool:
         """Whether more is in use of a pool than some limit allows."""
         return any(used > most[pool] for used, most in zip(self.used[pool], self.tree.most, strict=True))

@@ -20,7 +20,7 @@ from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.faults import SUSPECT, VERY_SUSPECT, is_long_or_wide
 from schedmate.scheduler.leaning import leaning
 from schedmate.scheduler.pending import Entry
-from schedmate.scheduler.placement import View, best_offer
+from schedmate.scheduler.placement import View, best_offer, fits
 from schedmate.scheduler.placement.elastic import within
 from schedmate.scheduler.pool_index import PoolIndex
 from schedmate.scheduler.promises import binds
@@ -331,21 +331,15 @@ class Trial:
                     return False
         return True
 
-    def is_full(self, pool: int, demand: Demand, late: int) -> bool:
-        """Whether a demand is known to have no placement on a pool now beside the plans ``late`` (bits)."""
-        index, verdicts = self.state.cluster.pools[pool], self.layer.verdicts[pool]
-        return verdicts.is_no(index, demand, ()) or (
-            late > 0 and verdicts.is_no(index, demand, self._beside(pool, late))
-        )
-
     def fits(self, pool: int, demand: Demand, late: int) -> bool:
         """Whether a demand has a placement on a pool now that takes nothing from the plans ``late`` (bits)."""
-        if self.is_full(pool, demand, late):
+        verdicts, beside = self.layer.verdicts[pool], self._beside(pool, late)
+        index = self.state.cluster.pools[pool]
+        if verdicts.is_no(index, demand, ()) or (late > 0 and verdicts.is_no(index, demand, beside)):
             return False
-        beside = self._beside(pool, late)
-        if self.state.place(self._view(pool, late, beside), demand) is not None:
+        if fits(self._view(pool, late, beside), demand):
             return True
-        self.layer.verdicts[pool].note_no(demand, beside)
+        verdicts.note_no(demand, beside)
         return False
 
     def _beside(self, pool: int, late: int) -> tuple[Spare, ...]:

@@ -58,12 +58,16 @@ class UseAhead:
         if found is None:
             base = self._tried[bisect_right(self._tried, releases) - 1]
             found, table, now = self._uses[base].copy(), self._table, self._now
+            gone = dict[int, int]()  # by tenant: charging them one by one would come to the same
             for end_s, slot in self._order[base:releases]:
                 # One that has outlived this end without ending says nothing about when it will.
                 if not table.starts_s[slot] < now >= end_s:
                     lane = table.queue_lanes[slot]
                     milli = milli_of(table.demands[slot], table.shares[slot] or ())
-                    found.charge(ROOT if lane is None else lane.tenant, self._number, -milli)
+                    tenant = ROOT if lane is None else lane.tenant
+                    gone[tenant] = gone.get(tenant, 0) + milli
+            for tenant, milli in gone.items():
+                found.charge(tenant, self._number, -milli)
             self._uses[releases] = found
             self._tried.insert(bisect_right(self._tried, releases), releases)
         return found

@@ -10,7 +10,7 @@ from schedmate.scheduler.cluster import Index
 from schedmate.scheduler.cluster_types import Shares, Spare
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.eviction_rules import Candidate
-from schedmate.scheduler.placement import PlacementRule, View
+from schedmate.scheduler.placement import PlacementRule, View, fits
 
 
 class Victims(NamedTuple):
@@ -52,6 +52,10 @@ class Vacated:
         """A placement of the gang on the pool as ``index`` has it."""
         return self._place(self.view(index), self.demand)
 
+    def fits(self, index: Index) -> bool:
+        """Whether the gang has one."""
+        return fits(self.view(index), self.demand)
+
     def view(self, index: Index) -> View:
         """An index of the pool with what plans need withheld."""
         return index.restricted(self._beside) if self._beside else index
@@ -69,7 +73,8 @@ class Vacated:
     def fits_without(self, gone: Sequence[Candidate]) -> Shares | None:
         """A placement if these leave; nothing is changed."""
         self.free(gone)
-        found = self.place(self.index)
+        view = self.view(self.index)
+        found = self._place(view, self.demand) if fits(view, self.demand) else None
         for each in gone:
             self.put_back(each)
         return found

@@ -104,6 +104,7 @@ def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], no
     if layer is None:
         return False
     best: Reservation | None = None
+    searches: dict[int, list[_Search]] = {}
     for pool in pools:
         extend(state, tx, pool, now)
         void = _void_on(state, layer, pool, now)
@@ -111,20 +112,19 @@ def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], no
             _renew(state, layer, pool, now, void, set())
             layer.void -= void
             layer.moved &= ~(1 << pool)
-        first, before_s = _kinds(layer, pool)[0], math.inf if best is None else best.start_s
-        best = _plan_of(state, layer, slot, pool, first, now, before_s, now) or best
+        searches[pool] = [_Search(state, layer, pool, ends, kind, now) for kind, ends in _kinds(layer, pool)]
+        best = searches[pool][0].plan_of(slot, now, math.inf if best is None else best.start_s) or best
     if best is None:
         return False
     plans = [best]
-    for kind in _kinds(layer, best.pool)[1:]:
-        other = _plan_of(state, layer, slot, best.pool, kind, best.start_s, math.inf, now)
-        plans += [] if other is None else [other]
     pool = best.pool
+    for search in searches[pool][1:]:
+        other = search.plan_of(slot, best.start_s, math.inf)
+        plans += [] if other is None else [other]
     tx.hold(slot)
     layer.renewed_s = {**layer.renewed_s, slot: now}
-    searches = [_Search(state, layer, pool, ends, kind, now) for kind, ends in _kinds(layer, pool)]
-    _put(state, layer, pool, [*state.reservations.get(pool, ()), *plans], searches)
-    for new, search in zip(plans, searches, strict=False):
+    _put(state, layer, pool, [*state.reservations.get(pool, ()), *plans], searches[pool])
+    for new, search in zip(plans, searches[pool], strict=False):
         kept = [each for each in state.reservations[pool] if each.guaranteed == new.guaranteed]
         layer.void |= {(other.slot, other.guaranteed) for other in kept if search.gives_way(other, new, kept)}
     return True
@@ -173,18 +173,6 @@ def _kinds(layer: QueueLayer, pool: int) -> list[tuple[bool, ExpectedEnds]]:
     return expected if layer.limits is None else [*expected, (True, layer.limits[pool])]
 
 
-def _plan_of(
-    state: State, layer: QueueLayer, slot: int, pool: int, kind: tuple[bool, ExpectedEnds], from_s: float,
-    before_s: float, now: float,
-) -> Reservation | None:  # fmt: skip
-    """A plan of one kind for a job that has none yet."""
-    guaranteed, ends = kind
-    others = [
-        each for each in state.reservations.get(pool, ()) if each.guaranteed == guaranteed and binds(state, each, slot)
-    ]
-    return _Search(state, layer, pool, ends, guaranteed, now).plan(slot, others, from_s, before_s)
-
-
 class _Search:
     """Looks for plans of one kind on one pool."""
 
@@ -198,6 +186,12 @@ class _Search:
         use = layer.use
         self.uses = None if use is None else UseAhead(use, pool, self._spec, ends, state.table, now)
         self._timeline: Timeline | None = None
+
+    def plan_of(self, slot: int, from_s: float, before_s: float) -> Reservation | None:
+        """A plan for a job that has none yet."""
+        plans, kind = self._state.reservations.get(self._pool, ()), self.guaranteed
+        others = [each for each in plans if each.guaranteed == kind and binds(self._state, each, slot)]
+        return self.plan(slot, others, from_s, before_s)
 
     def plan(self, slot: int, others: list[Reservation], from_s: float, before_s: float) -> Reservation | None:
         """The first start in time that takes nothing from the others: neither GPUs nor quota."""

@@ -19,7 +19,7 @@ from schedmate.scheduler.claims import claimed_spare, kinds, standing
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import WHOLE_MILLI
 from schedmate.scheduler.elastic import minimum
-from schedmate.scheduler.eviction_rules import Candidate, Rules, Toll
+from schedmate.scheduler.eviction_rules import Candidate, Later, Rules, Toll
 from schedmate.scheduler.eviction_search import find_victims
 from schedmate.scheduler.placement.elastic import shrunk
 from schedmate.scheduler.pool_index import PoolIndex
@@ -42,11 +42,12 @@ FOR_QUOTA = "takes back what its tenant is guaranteed from {}"
 DEPTH = 4
 
 
-#: Where so many jobs run something changes all the time, and a search is no small thing, nor is asking all that run
-#: whether they may be taken from: a job for which nothing was found is looked at again after `FOLLOW_S`, and no more
-#: than so many are looked at in vain in one cycle.
+#: Where so many jobs run something changes all the time, and a search is no small thing: a job for which nothing was
+#: found rests for `FOLLOW_S`, and no more than so many are looked at in vain in one cycle; the others have their turn
+#: after so long. Both come whether anything happens or not.
 CROWD = 200
 MOST_IN_VAIN = 2
+NEXT_TURN_S = 1.0
 
 #: Refusals that are remembered.
 MOST_REFUSALS = 4096
@@ -151,7 +152,10 @@ class _Preempting:
         """Evict for the job in ``slot`` if that lets it start; whether it does."""
         table = self._state.table
         lane = table.queue_lanes[slot]
-        if lane is None or table.live[slot] is None or (self._in_vain >= MOST_IN_VAIN and self._is_crowded(lane)):
+        if lane is None or table.live[slot] is None:
+            return False
+        if self._in_vain >= MOST_IN_VAIN and self._is_crowded(lane):
+            self._layer.spared_s = min(self._layer.spared_s, self._now + NEXT_TURN_S)
             return False
         if Trial(self._state, self._tx, self._now).find(slot) is not None:
             return False
@@ -185,7 +189,7 @@ class _Preempting:
         for pool in lane.pools if state.table.phases else ():
             rules, toll, most = Rules(state, self._standing, slot, pool, self._now), Toll(), dict[int, int]()
             takes = []
-            for each in rules.candidates()[0]:
+            for each in rules.candidates(whole=False)[0]:
                 replicas = surplus(state, each.slot, least) if each.slot in state.table.phases else 0
                 if not replicas or each.slot in layer.leaving.ends_s:
                     continue
@@ -196,7 +200,7 @@ class _Preempting:
                     takes.append(part)
                     most[each.slot] = replicas
             freed = sum(toll.by_tenant.values()) // WHOLE_MILLI + state.cluster.pools[pool].free_gpus
-            if most and freed >= demands[slot].least_gpus and rules.has_reason(takes, toll):
+            if most and freed >= demands[slot].least_gpus and rules.has_reason(toll):
                 names = self._names(takes)
                 if Shrinking(state, self._tx, slot, self._now, least).start(most, SHRUNK.format(names)):
                     self._known_sums.clear()
@@ -207,8 +211,13 @@ class _Preempting:
         return any(len(self._layer.ends[pool].order) >= CROWD for pool in lane.pools)
 
     def _rests(self, slot: int) -> bool:
-        """Whether victims for a job were looked for in vain a moment ago."""
-        return self._now < self._layer.sought_s.get(self._state.table.entries[slot][1], -math.inf) + FOLLOW_S
+        """Whether victims for a job were looked for in vain a moment ago: then it is looked at again in another one."""
+        layer = self._layer
+        until_s = layer.sought_s.get(self._state.table.entries[slot][1], -math.inf) + FOLLOW_S
+        if self._now >= until_s:
+            return False
+        layer.spared_s = min(layer.spared_s, math.ceil(until_s / FOLLOW_S) * FOLLOW_S)  # many at the same time
+        return True
 
     def _found_nothing(self, slot: int, lane: QueueLane) -> None:
         if self._is_crowded(lane):
@@ -231,7 +240,7 @@ class _Preempting:
         rules = Rules(state, self._standing, slot, pool, self._now)
         candidates, spared_s = rules.candidates()
         older = [each for each in candidates if each.slot not in self._tx.started]
-        found = self._find(slot, lane, pool, rules, older) if older else None
+        found = self._find(slot, pool, rules, older) if older else None
         if found is None:
             self._found_nothing(slot, lane)
         if found is None and len(older) == len(candidates):
@@ -241,15 +250,17 @@ class _Preempting:
             layer.spared_s = min(layer.spared_s, spared_s)
         return found
 
-    def _find(
-        self, slot: int, lane: QueueLane, pool: int, rules: Rules, candidates: Sequence[Candidate]
-    ) -> _Taking | None:
+    def _find(self, slot: int, pool: int, rules: Rules, candidates: Sequence[Candidate]) -> _Taking | None:
         state, plans = self._state, self._state.reservations.get(pool, ())
         late = self._late(slot, plans, self._gone_s(candidates))
+        for later in self._later(pool, late):
+            rules.also_then(later)
+        if not rules.has_quota(rules.toll_of(candidates)):
+            return None
         beside = tuple(plan.spare for i, plan in enumerate(plans) if late >> i & 1)
         what_if = Vacated(state.cluster.pools[pool], state.table.shares, beside, state.place, state.table.demands[slot])
         victims = find_victims(what_if, rules, candidates)
-        if victims is None or not victims.chosen or not self._has_later_quota(lane, pool, late, victims, rules):
+        if victims is None or not victims.chosen:
             return None
         index, demand = state.cluster.pools[pool], state.table.demands[slot]
         if demand.elastic and isinstance(
@@ -273,20 +284,13 @@ class _Preempting:
                     late |= 1 << i
         return late
 
-    def _has_later_quota(self, lane: QueueLane, pool: int, late: int, victims: Victims, rules: Rules) -> bool:
-        """Whether there is quota as well when the plans begin that it would run beyond."""
+    def _later(self, pool: int, late: int) -> Iterator[Later]:
+        """What tenants will use when the plans begin that it would run beyond."""
         layer = self._layer
         for i, plan in enumerate(self._state.reservations.get(pool, ())):
-            if not late >> i & 1 or plan.use is None:
-                continue
-            ends = layer.limits[pool] if plan.guaranteed and layer.limits is not None else layer.ends[pool]
-            use = plan.use.copy()
-            for each in victims.chosen:
-                if not plan.victims and ends.ends_s[each.slot] > plan.start_s:
-                    use.charge(each.tenant, pool, -each.milli)
-            if use.bound(lane.tenant, pool, rules.milli) >= 0:
-                return False
-        return True
+            if late >> i & 1 and plan.use is not None:
+                ends = layer.limits[pool] if plan.guaranteed and layer.limits is not None else layer.ends[pool]
+                yield Later(plan.use, plan.start_s, None if plan.victims else ends.ends_s)
 
     def _starts_anyway(self, slot: int, by_s: float) -> bool:
         """Whether its own plan lets it start no later."""

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import NO_LEANING, Demand, Leaning
 from schedmate.scheduler.free_index import FreeIndex, RestrictedView
-from schedmate.scheduler.placement.detail import place_in_detail
+from schedmate.scheduler.placement.detail import fits_in_detail, place_in_detail
 from schedmate.scheduler.placement.one import cost_of
 from schedmate.scheduler.placement.plain import pack
 from schedmate.scheduler.placement.reasons import why_not
@@ -39,6 +39,13 @@ def place(view: View, demand: Demand, leaning: Leaning = NO_LEANING, /) -> Share
     return pack(view, demand) if demand.is_plain else None
 
 
+def fits(view: View, demand: Demand) -> bool:
+    """Whether there is a placement, by whatever rule: they differ in where a job goes."""
+    if isinstance(view, PoolIndex):
+        return fits_in_detail(view, demand)
+    return place(view, demand) is not None
+
+
 def place_on_any(views: Sequence[View], demand: Demand, leaning: Leaning = NO_LEANING) -> tuple[int, Shares] | None:
     """The number of the view, and the shares there, see `best_offer`."""
     found = ((number, view, place(view, demand, leaning)) for number, view in enumerate(views))
@@ -62,4 +69,6 @@ def best_offer(offers: Iterable[tuple[T, View, Shares]], demand: Demand, in_orde
     return best
 
 
-__all__ = ["PlacementRule", "View", "best_offer", "pack", "place", "place_in_detail", "place_on_any", "why_not"]
+__all__ = [
+    "PlacementRule", "View", "best_offer", "fits", "pack", "place", "place_in_detail", "place_on_any", "why_not",
+]  # fmt: skip

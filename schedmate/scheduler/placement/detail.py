@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import NO_LEANING, Demand, Leaning
-from schedmate.scheduler.placement.gang import place_gang
+from schedmate.scheduler.placement.fit import by_cell, holds_any
+from schedmate.scheduler.placement.gang import levels_to_try, place_gang
 from schedmate.scheduler.placement.node import place_on_node
 from schedmate.scheduler.placement.one import place_one, spread
 from schedmate.scheduler.pool_index import PoolIndex
@@ -32,6 +35,24 @@ def place_in_detail(view: PoolIndex, demand: Demand, leaning: Leaning = NO_LEANI
         else:
             low, best = middle, shares
     return best
+
+
+def fits_in_detail(view: PoolIndex, demand: Demand) -> bool:
+    """Whether there are shares for the gang: of equal replicas on any nodes, told by numbers alone."""
+    if demand.least_gpus > view.free_gpus:
+        return False
+    parts = view.layout.parts(demand)
+    if isinstance(parts, str):
+        return False
+    alike = len(parts) == 1 and not demand.spread and not demand.elastic
+    if not alike or (demand.required and demand.level in ("node", "island")):
+        return place_in_detail(view, demand) is not None
+    part, eligible = parts[0], view.layout.eligible(demand)
+    if part.replicas == 1:
+        return holds_any(view, part, eligible)
+    room = by_cell(view, part, eligible)
+    level = levels_to_try(view.layout, demand)[-1]
+    return bool(np.add.reduceat(room, view.layout.groups[level]).max() >= part.replicas)
 
 
 def _place(

@@ -49,6 +49,14 @@ def holds(view: PoolIndex, part: Part, eligible: Bools | None) -> Bools:
     return fits
 
 
+def holds_any(view: PoolIndex, part: Part, eligible: Bools | None) -> bool:
+    """Whether any node can take one replica of ``part``."""
+    if part.only_gpus and eligible is None:
+        capacity = view.layout.capacity
+        return any(view.totals[part.gpus : capacity]) or any(view.totals[capacity + part.gpus :])
+    return bool(holds(view, part, eligible).any())
+
+
 def by_cell(view: PoolIndex, part: Part, eligible: Bools | None) -> Ints:
     """Replicas of ``part`` that each cell can take; shape (cells,)."""
     if part.only_gpus and eligible is None:

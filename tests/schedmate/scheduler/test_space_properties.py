@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from schedmate.scheduler.cluster_types import DeviceShare, Health, NodeShape, PoolSpec, Profile, Shares
 from schedmate.scheduler.demand import Demand, Leaning, Role
-from schedmate.scheduler.placement import place, why_not
+from schedmate.scheduler.placement import fits, place, why_not
 from schedmate.scheduler.placement.fit import by_node, holds
 from schedmate.scheduler.pool_index import PoolIndex
 from schedmate.scheduler.pool_layout import Part, PoolLayout
@@ -207,6 +207,13 @@ def test_hints_never_decide_whether_there_is_a_placement(data: st.DataObject, sp
     demand, leaning = data.draw(demands()), data.draw(leanings)
     if not demand.elastic:
         assert (place(index, demand) is None) == (place(index, demand, leaning) is None)
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.data(), pools())
+def test_numbers_alone_tell_whether_there_is_a_placement(data: st.DataObject, spec: PoolSpec) -> None:
+    index, demand = filled(data, PoolLayout(spec)), data.draw(demands())
+    assert fits(index, demand) == (place(index, demand) is not None)
 
 
 def filled(data: st.DataObject, layout: PoolLayout) -> PoolIndex:

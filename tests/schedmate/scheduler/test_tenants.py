@@ -139,6 +139,13 @@ def test_no_limit_is_ever_exceeded_and_guaranteed_gpus_can_always_be_had(
     for tenant, most in enumerate(use.rooms(0).tolist()):
         assert use.bound(tenant, 0, max(0, most)) < 0
         assert use.bound(tenant, 0, max(0, most) + 1) >= 0
+    tenant, asked = data.draw(st.integers(ROOT, len(taken) - 1)), data.draw(st.integers(1, 12)) * GPU
+    lack, less = use.lack(tenant, 0, asked), use.copy()
+    gone = [data.draw(st.integers(0, gpus)) * GPU for gpus in taken]
+    for other, milli in enumerate(gone):
+        less.charge(other, 0, -milli)
+    assert (lack > 0) == (use.bound(tenant, 0, asked) >= 0)
+    assert less.bound(tenant, 0, asked) >= 0 or sum(gone) >= lack, "less than what is lacked does not do"
     below = taken.copy()
     for number in range(len(taken) - 1, ROOT, -1):
         below[tree.parents[number]] += below[number]

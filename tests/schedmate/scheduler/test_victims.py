@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from schedmate.scheduler import POLICIES, ClusterSpec, Demand, Job, PoolSpec, Quota, Role, Scheduler, Tenant
 from schedmate.scheduler.claims import standing
 from schedmate.scheduler.clearing import clear_nodes
-from schedmate.scheduler.cluster_types import NodeShape
-from schedmate.scheduler.eviction_rules import Candidate, Rules, Toll
+from schedmate.scheduler.cluster_types import WHOLE_MILLI, NodeShape
+from schedmate.scheduler.eviction_rules import Candidate, Later, Rules, Toll
 from schedmate.scheduler.eviction_search import FEW, find_victims
 from schedmate.scheduler.placement import place
 from schedmate.scheduler.policies import at_once, by_submission
@@ -75,6 +75,21 @@ def search(scheduler: Scheduler, slot: int) -> tuple[Vacated, Rules, list[Candid
     return what_if, rules, rules.candidates()[0]
 
 
+@st.composite
+def plans_ahead(draw: st.DrawFn, scheduler: Scheduler) -> Later | None:
+    """What tenants use when a plan begins: as now, without those that have left by then, and with more."""
+    state, layer = scheduler.state, scheduler.state.layer
+    if layer is None or layer.use is None or draw(st.booleans()):
+        return None
+    table, use, ends_s = state.table, layer.use.copy(), dict[int, float]()
+    for slot in [slot for slot, shares in enumerate(table.shares) if shares is not None]:
+        lane, ends_s[slot] = table.queue_lanes[slot], draw(st.sampled_from([NOW + 5.0, 1e6]))
+        if lane is not None and ends_s[slot] < 1e6:
+            use.charge(lane.tenant, 0, -WHOLE_MILLI * table.gpus[slot])
+    use.charge(draw(st.integers(0, 2)), 0, WHOLE_MILLI * draw(st.integers(0, 8)))
+    return Later(use, NOW + 7.0, draw(st.sampled_from([ends_s, ends_s, None])))
+
+
 def suffice(what_if: Vacated, rules: Rules, chosen: tuple[Candidate, ...]) -> bool:
     return rules.allow(chosen) and what_if.fits_without(chosen) is not None
 
@@ -85,6 +100,9 @@ def suffice(what_if: Vacated, rules: Rules, chosen: tuple[Candidate, ...]) -> bo
 def test_no_victim_can_be_spared_and_few_are_cheapest(detailed: bool, data: st.DataObject) -> None:
     scheduler, slot = data.draw(situations(detailed))
     what_if, rules, candidates = search(scheduler, slot)
+    later = data.draw(plans_ahead(scheduler))
+    if later is not None:
+        rules.also_then(later)
     if suffice(what_if, rules, ()):
         return
     before = what_if.index.copy()
@@ -109,6 +127,22 @@ def test_no_victim_can_be_spared_and_few_are_cheapest(detailed: bool, data: st.D
         assert not any(suffice(what_if, rules, chosen) for chosen in cheaper), "another set loses less"
 
 
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_who_is_no_candidate_is_in_no_set_that_may_go(data: st.DataObject) -> None:
+    scheduler, slot = data.draw(situations(False))
+    _, rules, candidates = search(scheduler, slot)
+    table, among = scheduler.state.table, {each.slot for each in candidates}
+    running = [
+        Candidate(0.0, job.priority, 0.0, 0.0, other, lane.tenant, WHOLE_MILLI * table.gpus[other], table.gpus[other])
+        for other, (job, lane) in enumerate(zip(table.jobs, table.queue_lanes, strict=True))
+        if job is not None and lane is not None and job.preemptible and table.shares[other] is not None
+    ]
+    for size in range(1, 4):
+        for chosen in combinations(running, size):
+            assert not rules.allow(chosen) or {each.slot for each in chosen} <= among
+
+
 @pytest.mark.parametrize("detailed", [False, True])
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(data=st.data())
@@ -117,8 +151,11 @@ def test_clearing_nodes_spares_whom_it_can(detailed: bool, data: st.DataObject) 
     what_if, rules, candidates = search(scheduler, slot)
     if suffice(what_if, rules, ()):
         return
+    cleared = what_if.without(candidates)
+    if what_if.place(cleared) is None:
+        return
     before = what_if.index.copy()
-    found = clear_nodes(what_if, rules, candidates)
+    found = clear_nodes(what_if, cleared, rules, candidates)
     assert what_if.index == before
     if found is not None:
         assert suffice(what_if, rules, found.chosen)
