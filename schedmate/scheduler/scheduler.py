@@ -331,7 +331,8 @@ class Scheduler:
         started = transaction.commit()
         self.state.cycles += 1
         if layer is not None:
-            self._idle_until_s = min(layer.due_s, self._layered_wake_s(layer))
+            # Who was evicted waits at the head of its class, and no head was looked at after that.
+            self._idle_until_s = now if layer.evicted else min(layer.due_s, self._layered_wake_s(layer))
         return started
 
     @property
