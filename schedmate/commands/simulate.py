@@ -29,7 +29,12 @@ def simulate(
         Path | None, typer.Option("--cluster", help="YAML file of pools, instead of --nodes.", metavar="FILE")
     ] = None,
     policy: Annotated[
-        str, typer.Option("--policy", help="One or more of fifo, sjf, easy, kant, with commas.", metavar="P[,P...]")
+        str,
+        typer.Option(
+            "--policy",
+            help="One or more of fifo, sjf, easy, kant, patient, core, conservative, with commas.",
+            metavar="P[,P...]",
+        ),
     ] = "fifo",
     estimates: Annotated[
         str,
@@ -78,7 +83,9 @@ def simulate(
     """Replay a trace of jobs on a cluster and compare policies.
 
     fifo and sjf have a strict head; easy gives the blocked head a reservation and backfills; kant is SchedMate's own
-    core, in the style of the paper of that name. What a CSV may call its columns: docs/traces.md.
+    core, in the style of the paper of that name; patient takes small jobs first and bounds how long large ones wait;
+    core adds tenants, priorities and preemption; conservative reserves for everybody. What a CSV may call its columns:
+    docs/traces.md.
 
     Example: schedmate simulate jobs.csv --nodes 72 --policy fifo,easy,kant --estimates requested
     """

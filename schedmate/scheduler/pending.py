@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from heapq import heappop, heappush
 from itertools import islice
 
 from schedmate.scheduler.columns import MOST_RESERVATIONS, Columns
@@ -160,15 +161,46 @@ class Lane:
         self.by_size: dict[Demand, SizeClass] | None = {} if sized else None
 
 
+class Backlog:
+    """What the waiting jobs are expected to take, in GPU milliseconds: whole ones, so that it does not matter in which
+    order they came and went."""
+
+    __slots__ = ("_of", "total_ms")
+
+    def __init__(self) -> None:
+        self._of: dict[int, int] = {}
+        self.total_ms = 0
+
+    def add(self, slot: int, gpu_s: float) -> None:
+        """The job in ``slot`` waits; in place of what was said of it before."""
+        self.drop(slot)
+        self._of[slot] = ms = round(gpu_s * 1000)
+        self.total_ms += ms
+
+    def drop(self, slot: int) -> None:
+        """It does not wait any more."""
+        self.total_ms -= self._of.pop(slot, 0)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Backlog) and self._of == other._of and self.total_ms == other.total_ms
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 class PendingQueue:
-    """All lanes. ``sized`` keeps the jobs of each lane by demand as well, which backfilling needs."""
+    """All lanes. ``sized`` keeps the jobs of each lane by demand as well, which backfilling needs; ``patient`` what
+    policies with `Patience` need: the ``backlog``, and who has waited long enough."""
 
-    __slots__ = ("_by_pools", "_live", "_sized", "lanes")
+    __slots__ = ("_by_pools", "_live", "_oldest", "_ripe", "_sized", "_young", "backlog", "lanes")
 
-    def __init__(self, live: list[Entry | None], sized: bool) -> None:
+    def __init__(self, live: list[Entry | None], sized: bool, patient: bool = False) -> None:
         self._live = live
         self._sized = sized
         self._by_pools: dict[tuple[int, ...], Lane] = {}
+        self._young: list[tuple[float, Entry]] = []
+        self._ripe = OrderedEntries(live)
+        self._oldest: list[tuple[float, Entry]] = []
+        self.backlog = Backlog() if patient else None
         self.lanes: list[Lane] = []
 
     def lane(self, pools: tuple[int, ...]) -> Lane:
@@ -187,6 +219,27 @@ class PendingQueue:
             if sized is None:
                 sized = lane.by_size[demand] = SizeClass(self._live)
             sized.add_assuming(entry, assumed)
+
+    def ripens(self, entry: Entry, at_s: float) -> None:
+        """A live entry is among the `ripe` from a time on."""
+        heappush(self._young, (at_s, entry))
+
+    def ripe(self, now: float) -> list[Entry]:
+        """The waiting jobs that were ripe at a time up to the latest one asked about, in order."""
+        young, live = self._young, self._live
+        while young and young[0][0] <= now:
+            ripe = heappop(young)
+            if live[ripe[1][2]] is ripe[1]:
+                self._ripe.add(ripe[1])
+                heappush(self._oldest, ripe)
+        return self._ripe.alive()
+
+    def oldest(self, but: Collection[int]) -> Entry | None:
+        """Of those that `ripe` returned, who has been ripe for longest; the slots ``but`` are not asked about again."""
+        oldest, live = self._oldest, self._live
+        while oldest and (live[oldest[0][1][2]] is not oldest[0][1] or oldest[0][1][2] in but):
+            heappop(oldest)
+        return oldest[0][1] if oldest else None
 
     def slots(self) -> list[int]:
         """The waiting slots in order, over all lanes."""

@@ -41,6 +41,31 @@ class Assumed(NamedTuple):
     limit_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long larger jobs let smaller ones pass, see `actions.pass_by`.
+
+    Parameters
+    ----------
+    plans : so many blocked jobs of those that have waited for ``after_s`` seconds have a tentative plan at a time.
+    promoted : so many go before all others at a time: who has waited, or by its tentative plan would wait, longer than
+        its bound.
+    backlogs : that bound is ``after_s`` and this many times as long as the whole cluster takes for all that waits at
+        that moment ...
+    longest_s : ... but not more than this.
+    """
+
+    plans: int = 3
+    after_s: float = 4 * 3600.0
+    promoted: int = 4
+    backlogs: float = 6.0
+    longest_s: float = 24 * 3600.0
+
+    def bound_s(self, backlog_s: float) -> float:
+        """How long a job may wait if the whole cluster takes ``backlog_s`` for all that waits."""
+        return min(self.longest_s, self.after_s + self.backlogs * backlog_s)
+
+
 Order = Callable[[Job, int], float]
 Assumption = Callable[[Job], Assumed]
 
@@ -81,6 +106,7 @@ class Policy:
     order: Order
     assume: Assumption
     reserve_from: Order | None = None
+    patience: Patience | None = None
     guarantees: bool = False
     needs_estimates: bool = False
     reservations: float | None = None
@@ -109,9 +135,11 @@ class Policy:
         return self.reservations == math.inf and not self.guarantees
 
     def with_queue_layer(self) -> Policy:
-        """This policy with the full queue layer; the same one if it has it."""
+        """This policy with the full queue layer; the same one if it has it. ``ValueError`` with `Patience`."""
         if self.reservations is not None:
             return self
+        if self.patience is not None:
+            raise ValueError(f"policy {self.name} knows no tenants and no moves of running jobs; core does")
         if self.reserve_from is None:
             return replace(self, reservations=1, queueing=Queueing.STRICT, reserve_from=at_once)
         return replace(self, reservations=1)
@@ -125,6 +153,11 @@ def by_submission(job: Job, cluster_gpus: int) -> float:
 def by_estimate(job: Job, cluster_gpus: int) -> float:
     """Shortest estimate first; jobs without one last."""
     return math.inf if job.estimate_s is None else job.estimate_s
+
+
+def by_area(job: Job, cluster_gpus: int) -> float:
+    """Smallest expected GPU time first, in GPU seconds."""
+    return expected(job).ends_s * job.gpus
 
 
 def at_once(job: Job, cluster_gpus: int) -> float:
@@ -168,7 +201,8 @@ def expected(job: Job) -> Assumed:
 
 #: By name, so that a policy can be written down.
 FUNCTIONS: Mapping[str, Order | Assumption] = {
-    each.__name__: each for each in (by_submission, by_estimate, at_once, by_due_time, by_patience, stated, expected)
+    each.__name__: each
+    for each in (by_submission, by_estimate, by_area, at_once, by_due_time, by_patience, stated, expected)
 }
 
 POLICIES: Mapping[str, Policy] = {
@@ -193,6 +227,15 @@ POLICIES: Mapping[str, Policy] = {
             expected,
             reserve_from=by_due_time,
             guarantees=True,
+        ),
+        Policy(
+            "patient",
+            "smallest expected GPU time first, by hints; larger jobs are passed for a bounded time, then reserved for",
+            by_area,
+            expected,
+            guarantees=True,
+            patience=Patience(),
+            placement="best-fit",
         ),
         Policy(
             "core",

@@ -17,6 +17,7 @@ from schedmate.scheduler.actions.evict import evict
 from schedmate.scheduler.actions.fill import fill
 from schedmate.scheduler.actions.give_back import give_back
 from schedmate.scheduler.actions.grow import grow
+from schedmate.scheduler.actions.pass_by import pass_by
 from schedmate.scheduler.actions.plan import plan
 from schedmate.scheduler.actions.preempt import preempt
 from schedmate.scheduler.actions.reserve import reserve
@@ -67,12 +68,12 @@ class Scheduler:
             policy = policy.with_queue_layer()
         table, cluster = JobTable(), Cluster(spec)
         layered = policy.reservations is not None
-        plans = policy.reserve_from is not None and not layered
+        plans = (policy.reserve_from is not None or policy.patience is not None) and not layered
         self.state = State(
             policy,
             cluster,
             table,
-            PendingQueue(table.live, sized=plans),
+            PendingQueue(table.live, sized=plans, patient=policy.patience is not None),
             place=rule_named(policy.placement),
             ends=ExpectedEnds() if plans else None,
             limits=ExpectedEnds() if policy.guarantees and not layered else None,
@@ -86,7 +87,8 @@ class Scheduler:
                 age, evict, mend, plan, admit, give_back, *takes, plan, fill, *moves, settle, grow,
             )  # fmt: skip
         else:
-            self.actions = (allocate, reserve, backfill) if plans else (allocate,)
+            jumps = (pass_by,) if policy.patience is not None else (allocate, reserve, backfill)
+            self.actions = jumps if plans else (allocate,)
         self._lanes: dict[tuple[int, str | None], tuple[Lane, Demand]] = {}
         self._queue_lanes: dict[tuple[object, ...], tuple[QueueLane, Demand]] = {}
         self._sequence = 0
@@ -357,7 +359,7 @@ class Scheduler:
         while layer.waits and table.live[layer.waits[0][2]] is None:
             heappop(layer.waits)
         times += [at_s for at_s, _, _ in layer.waits[:1]]
-        times.append(layer.grow_s)
+        times += [layer.grow_s, layer.look_s]
         return min((at_s for at_s in times if at_s > last_s), default=math.inf)
 
     def decision(self, slot: int, now: float | None = None) -> Decision:

@@ -159,3 +159,8 @@ class State:
             raise ValueError(f"slot {slot} has no lane")
         table.entries[slot] = table.live[slot] = entry
         self.queue.add(lane, entry, table.demands[slot], table.assumed[slot])
+        patience, job = self.policy.patience, table.jobs[slot]
+        if patience is not None and job is not None:
+            self.queue.ripens(entry, job.submit_s + patience.after_s)
+            if self.queue.backlog is not None:
+                self.queue.backlog.add(slot, table.assumed[slot].ends_s * table.gpus[slot])

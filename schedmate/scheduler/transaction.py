@@ -68,6 +68,8 @@ class Transaction:
             table.gpus[slot] = sum(share[1] for share in shares)
         cluster.allocated_gpus += table.gpus[slot]
         table.live[slot] = None
+        if state.queue.backlog is not None:
+            state.queue.backlog.drop(slot)
         table.shares[slot] = shares
         table.pools[slot] = pool
         table.starts_s[slot] = now
@@ -175,12 +177,19 @@ class Transaction:
             raise ValueError(f"slot {slot} does not wait")
         self._log.append(("withdraw", slot, (), 0.0))
         table.live[slot] = None
+        if state.queue.backlog is not None:
+            state.queue.backlog.drop(slot)
         if slot in state.fresh:  # the slot may be another job's before the next cycle
             state.fresh = [other for other in state.fresh if other != slot]
         if state.layer is not None:
             lane = table.queue_lanes[slot]
             state.layer.gained |= lane.pool_bits if lane is not None else 0
             self._let_go(state.layer, slot)
+        elif any(plan.slot == slot for plans in state.reservations.values() for plan in plans):
+            state.reserved_for = [other for other in state.reserved_for if other != slot]
+            kept = {pool: tuple(p for p in plans if p.slot != slot) for pool, plans in state.reservations.items()}
+            state.reservations = {pool: plans for pool, plans in kept.items() if plans}
+            state.stale = state.gained = True
 
     def hold(self, slot: int) -> None:
         """The waiting job in ``slot`` has got a reservation: it is in no lane any more."""

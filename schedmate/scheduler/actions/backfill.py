@@ -40,18 +40,19 @@ def backfill(state: State, tx: Transaction, now: float) -> None:
     if not state.blocked:
         state.gained = False
     elif state.gained:
-        while _start(state, tx, now, _first(state, now)):
-            pass
+        while (found := first_startable(state, now)) is not None:
+            start_found(state, tx, now, found)
         state.gained = False
     elif fresh:
         live = state.table.live
         for entry in sorted(entry for slot in fresh if (entry := live[slot]) is not None):
-            _start(state, tx, now, _one(state, now, entry))
+            one = startable(state, now, entry)
+            if one is not None:
+                start_found(state, tx, now, one)
 
 
-def _start(state: State, tx: Transaction, now: float, found: Found | None) -> bool:
-    if found is None:
-        return False
+def start_found(state: State, tx: Transaction, now: float, found: Found) -> None:
+    """Start what may start; the plans beside which it runs on have that much less to spare."""
     entry, pool, shares, beside = found
     reservations = state.reservations.get(pool, ())
     reason = BESIDE if beside else IN_TIME if reservations else NOTHING_RESERVED
@@ -62,7 +63,6 @@ def _start(state: State, tx: Transaction, now: float, found: Found | None) -> bo
             replace(r, spare=less(r.spare, shares)) if beside >> i & 1 else r for i, r in enumerate(reservations)
         )
         state.reservations = {**state.reservations, pool: kept}
-    return True
 
 
 class _Verdicts:
@@ -90,25 +90,30 @@ class _Verdicts:
         return self._views[key]
 
 
+def runs_beyond(plan: Reservation, assumed: Assumed, now: float) -> bool:
+    """Whether a job that starts now would not have ended when a plan begins, by what counts against that."""
+    return now + assumed[_BOUND[plan.guaranteed]] > plan.start_s
+
+
 def _late(reservations: tuple[Reservation, ...], assumed: Assumed, now: float) -> int:
     """One bit for each reservation that the job would run beyond."""
     late, bit = 0, 1
     for reservation in reservations:
-        if now + assumed[_BOUND[reservation.guaranteed]] > reservation.start_s:
+        if runs_beyond(reservation, assumed, now):
             late |= bit
         bit <<= 1
     return late
 
 
-def _first(state: State, now: float) -> Found | None:
-    """The first job in the queue's order that may start now."""
+def first_startable(state: State, now: float, last: Entry | None = None) -> Found | None:
+    """The first job in the queue's order that may start now; with ``last``, up to that entry."""
     best: Found | None = None
     views: dict[tuple[int, int], View] = {}
     pools, place = state.cluster.pools, state.place
     for lane in state.queue.lanes:
         for demand, sized in (lane.by_size or {}).items():
             first = sized.first()
-            if first is None or (best is not None and best[0] < first):
+            if first is None or (best is not None and best[0] < first) or (last is not None and last < first):
                 continue
             for pool in lane.pools:
                 shares = place(pools[pool], demand)
@@ -117,7 +122,7 @@ def _first(state: State, now: float) -> Found | None:
                     found = _in_class(state, now, sized, first, pool, verdict)
                     if found is not None and (best is None or found[0] < best[0]):
                         best = found
-    return best
+    return best if best is None or last is None or best[0] <= last else None
 
 
 def _in_class(state: State, now: float, sized: SizeClass, first: Entry, pool: int, verdict: _Verdicts) -> Found | None:
@@ -135,7 +140,7 @@ def _in_class(state: State, now: float, sized: SizeClass, first: Entry, pool: in
     return None if shares is None else (entry, pool, shares, late)
 
 
-def _one(state: State, now: float, entry: Entry) -> Found | None:
+def startable(state: State, now: float, entry: Entry) -> Found | None:
     """Whether this one job may start now."""
     lane, demand = state.table.lanes[entry[2]], state.table.demands[entry[2]]
     for pool in lane.pools if lane is not None else ():

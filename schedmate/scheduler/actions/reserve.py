@@ -30,7 +30,7 @@ def reserve(state: State, tx: Transaction, now: float) -> None:
             state.reservations, state.reserved_for, state.gained = {}, [], True
         return
     if state.ends is not None and state.ends.next_s() <= now:
-        _extend(state, state.ends, tx, now)
+        extend(state, state.ends, tx, now)
     if not state.stale and due == state.reserved_for:
         return
     reservations: dict[int, tuple[Reservation, ...]] = {}
@@ -96,7 +96,8 @@ def _plan(state: State, slot: int, pool: int, now: float) -> tuple[Reservation, 
     return tuple(plan for plan in plans if plan is not None)
 
 
-def _extend(state: State, ends: ExpectedEnds, tx: Transaction, now: float) -> None:
+def extend(state: State, ends: ExpectedEnds, tx: Transaction, now: float) -> None:
+    """What has outlived its expected end is expected to run twice as long in all, or a minute longer at least."""
     starts_s = state.table.starts_s
     outlived = []
     for end_s, slot in ends.order:
