@@ -54,6 +54,11 @@ def most_gpu_s(rows: Sequence[Arrival], capacity_gpus: int, until_s: float, from
     return float(most)
 
 
+def done_by(stream: Sequence[gang_cluster.Job], at_s: float) -> float:
+    """GPU seconds worked by a time by jobs that have been played and never moved."""
+    return sum(job.gpus * min(max(0.0, at_s - job.start_s), job.duration_s) for job in stream if job.start_s >= 0)
+
+
 def words(seed: int, rows: Sequence[Arrival], mix: dict[str, Any], days: float) -> str:
     """One line: what strict FIFO allocates and the most that any policy could, of the whole run and of the window.
 
@@ -65,10 +70,7 @@ def words(seed: int, rows: Sequence[Arrival], mix: dict[str, Any], days: float) 
     stream = [gang_cluster.Job(row.submit_s, row.gpus, row.duration_s, row.limit_s, row.limit_s) for row in rows]
     simulation = gang_cluster.Simulation(gang_cluster.Cluster(**cluster), node_choice.best_fit(seed), "strict")
     simulation.run(stream, warm_up_s, until_s)
-    by_warm_up, by_end = (
-        sum(job.gpus * min(max(0.0, t - job.start_s), job.duration_s) for job in stream if job.start_s >= 0)
-        for t in (warm_up_s, until_s)
-    )
+    by_warm_up, by_end = (done_by(stream, t) for t in (warm_up_s, until_s))
     whole = most_gpu_s(rows, gpus, until_s, 0.0, 0.0)
     window = most_gpu_s(rows, gpus, until_s, warm_up_s, by_warm_up) - by_warm_up
     per_whole, per_window = 100 / (gpus * until_s), 100 / (gpus * (until_s - warm_up_s))

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from benchmarks import work
 from benchmarks.baselines.gang_cluster import Job as Row
 from benchmarks.baselines.gang_cluster import Outcome, bucket
 from schedmate.scheduler import ClusterSpec, Hints, Job, Policy, PoolSpec, Scheduler
@@ -49,44 +50,59 @@ class _Run:
     partly_s: float = 0.0
     used_s: float = 0.0
     series: list[tuple[float, int]] = field(default_factory=list)
+    done: list[tuple[float, float]] = field(default_factory=lambda: [(0.0, 0.0)])
+    thrown_gpu_s: float = 0.0
+    now: float = 0.0
+    at: int = 0
 
     def outcome(self) -> Outcome:
-        """Play all and measure."""
-        at, now, rows, scheduler = 0, 0.0, self.rows, self.scheduler
-        state, spec = scheduler.state.cluster, scheduler.state.cluster.spec
-        while now < self.until_s:
-            next_submit = rows[at].submit_s if at < len(rows) else math.inf
-            then = min(self.ends[0][0] if self.ends else math.inf, next_submit, scheduler.wake_s, self.until_s)
-            counted_s = max(0.0, then - max(now, self.warm_up_s))
-            self.partly_s += counted_s * state.fragmented_nodes()
-            self.used_s += counted_s * state.allocated_gpus
-            now = then
-            while self.ends and self.ends[0][0] <= now:
-                _, slot, run = heapq.heappop(self.ends)
-                if self.runs.get(slot) == run:
-                    self.runs[slot] += 1
-                    scheduler.end(slot, now)
-            while at < len(rows) and rows[at].submit_s <= now:
-                self.present[scheduler.submit(_job(rows[at], at))] = rows[at]
-                at += 1
-            started = scheduler.cycle(now)
-            self._take_note(started, now)
-            self.series.append((now, state.fragmented_nodes()))
+        """Play all and measure; then let all end, to know when the work was done."""
+        spec, rows = self.scheduler.state.cluster.spec, self.rows
+        while self.now < self.until_s:
+            self._step(self.until_s)
         window_s = self.until_s - self.warm_up_s
         waits: dict[str, list[float]] = {}
         for row in rows:
             if row.start_s >= 0 and row.submit_s >= self.warm_up_s:
                 waits.setdefault(bucket(row.gpus), []).append(row.start_s - row.submit_s)
-        return Outcome(
+        found = Outcome(
             gfr=100 * self.partly_s / window_s / spec.nodes,
             sor=100 * self.used_s / window_s / spec.gpus,
             waits_s=waits,
-            unstarted=sum(row.start_s < 0 for row in rows[:at]),
+            unstarted=sum(row.start_s < 0 for row in rows[: self.at]),
             moves=self.moves,
             moved_gpu_s=self.lost_gpu_s,
             goodput=100 * (self.used_s - self.lost_gpu_s) / window_s / spec.gpus,
-            series=self.series,
+            series=list(self.series),
         )
+        while self.ends or self.scheduler.wake_s < math.inf:
+            self._step(math.inf)
+        found.done_gpu_s = work.done_by_day(self.done, self.until_s / work.DAY_S)
+        found.delay_s = work.mean_delay_s(rows, self.done)
+        return found
+
+    def _step(self, until_s: float) -> None:
+        """On to the next moment at which something happens, and what the scheduler decides there."""
+        rows, scheduler = self.rows, self.scheduler
+        state = scheduler.state.cluster
+        next_submit = rows[self.at].submit_s if self.at < len(rows) else math.inf
+        now = min(self.ends[0][0] if self.ends else math.inf, next_submit, scheduler.wake_s, until_s)
+        counted_s = max(0.0, now - max(self.now, self.warm_up_s))
+        self.partly_s += counted_s * state.fragmented_nodes()
+        self.used_s += counted_s * state.allocated_gpus
+        self.done.append((now, self.done[-1][1] + (now - self.now) * state.allocated_gpus - self.thrown_gpu_s))
+        self.thrown_gpu_s = 0.0
+        self.now = now
+        while self.ends and self.ends[0][0] <= now:
+            _, slot, run = heapq.heappop(self.ends)
+            if self.runs.get(slot) == run:
+                self.runs[slot] += 1
+                scheduler.end(slot, now)
+        while self.at < len(rows) and rows[self.at].submit_s <= now:
+            self.present[scheduler.submit(_job(rows[self.at], self.at))] = rows[self.at]
+            self.at += 1
+        self._take_note(scheduler.cycle(now), now)
+        self.series.append((now, state.fragmented_nodes()))
 
     def _take_note(self, started: Sequence[int], now: float) -> None:
         """Of evictions, then of starts; a job that is started again first starts up, which is lost as well."""
@@ -95,6 +111,7 @@ class _Run:
             began_s, done_s, starting_s = self.began[slot]
             lost_s = now - began_s - (table.done_s[slot] - done_s) - starting_s
             self.lost_gpu_s += counts * lost_s * table.gpus[slot]
+            self.thrown_gpu_s += lost_s * table.gpus[slot]
             self.evictions += 1
             self.runs[slot] += 1
         self.moves += counts * len(self.scheduler.migrated)
@@ -104,6 +121,7 @@ class _Run:
                 row.start_s = now
             starting_s = RESTART_S if again else 0.0
             self.lost_gpu_s += counts * starting_s * table.gpus[slot]
+            self.thrown_gpu_s += starting_s * table.gpus[slot]
             self.began[slot] = now, table.done_s[slot], starting_s
             self.runs[slot] = self.runs.get(slot, 0) + 1
             end_s = now + row.duration_s - table.done_s[slot] + starting_s

@@ -15,9 +15,12 @@ COLOURS = ("#8a94a6", "#c2410c", "#3b6fd4", "#15803d", "#7c3aed", "#be185d")
 STEP_S = 7200.0
 
 
-def svg(series: Mapping[str, Sequence[tuple[float, int]]], nodes: int, days: float) -> str:
-    """A line for each row: the time-weighted GFR of every two hours. ``series`` are (time, nodes partly used)."""
-    lines = {name: _averages(each, days * 86400.0, nodes) for name, each in series.items()}
+def svg(series: Mapping[str, Sequence[float]], nodes: int, days: float) -> str:
+    """A line for each row. ``series`` are `averages`."""
+    lines = {
+        name: [((i + 0.5) * days / len(each), 100 * value / nodes) for i, value in enumerate(each)]
+        for name, each in series.items()
+    }
     high = max((value for line in lines.values() for _, value in line), default=1.0)
     x = linear(0, days, lambda day: f"{day:.0f}", [float(day) for day in range(int(days) + 1)])
     plot = Plot((54, 34, WIDTH - 330, HEIGHT - 90), x, linear(0, high, lambda value: f"{value:g} %"))
@@ -39,12 +42,12 @@ def svg(series: Mapping[str, Sequence[tuple[float, int]]], nodes: int, days: flo
     )
 
 
-def _averages(series: Sequence[tuple[float, int]], until_s: float, nodes: int) -> list[tuple[float, float]]:
-    """(day, per cent of the nodes), averaged over steps."""
+def averages(series: Sequence[tuple[float, int]], days: float) -> list[float]:
+    """Nodes partly used, averaged over time in steps of about `STEP_S`. ``series``: (time, from then on so many)."""
+    until_s = days * 86400.0
     times = np.array([0.0, *(at_s for at_s, _ in series), until_s])
     values = np.array([0.0, *(float(count) for _, count in series)])
     total = np.concatenate([[0.0], np.cumsum(values * np.diff(times))])
-    marks = np.append(np.arange(0.0, until_s, STEP_S), until_s)
-    means = np.diff(np.interp(marks, times, total)) / np.diff(marks)
-    middles = (marks[:-1] + marks[1:]) / 2 / 86400.0
-    return list(zip(middles.tolist(), (means / nodes * 100).tolist(), strict=True))
+    marks = np.linspace(0.0, until_s, max(1, round(until_s / STEP_S)) + 1)
+    means: list[float] = (np.diff(np.interp(marks, times, total)) / np.diff(marks)).tolist()
+    return means

@@ -6,7 +6,6 @@ Example: python -m benchmarks.kant_like --seeds 1 2 3 4 5
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from benchmarks import bounds, core_gangs, gfr_picture
+from benchmarks import bounds, core_gangs, gfr_picture, kant_table
 from benchmarks.baselines import gang_cluster, lifetime, node_choice
 from schedmate.scheduler import POLICIES, Policy
 from schedmate.scheduler.disruption import Disruption
@@ -169,8 +168,6 @@ def policies() -> dict[str, Row]:
     }
 
 
-SIZES = ("1-4", "8-64", "65-512", ">512")
-
 MOST_PARTLY_USED = 3
 """Partly used nodes that consolidation leaves alone."""
 
@@ -194,7 +191,10 @@ def run_one(name: str, seed: int, mix: dict[str, Any], days: float) -> gang_clus
         return core_gangs.run(stream, mix["cluster"], row.policy, warm_up_s, days * DAY_S)
     if row.reference is None:
         raise ValueError(f"{name} is neither a reference nor a policy")
-    return row.reference(gang_cluster.Cluster(**mix["cluster"]), seed).run(stream, warm_up_s, days * DAY_S)
+    found = row.reference(gang_cluster.Cluster(**mix["cluster"]), seed).run(stream, warm_up_s, days * DAY_S)
+    if not found.moves:
+        found.done_gpu_s = [bounds.done_by(stream, (day + 1) * DAY_S) for day in range(int(days))]
+    return found
 
 
 def main() -> None:
@@ -204,56 +204,51 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=mix["run"]["seeds"])
     parser.add_argument("--days", type=float, default=mix["run"]["days"])
     parser.add_argument("--load", type=float, help="another offered load than the mix's, to see what saturates first")
+    parser.add_argument("--prediction-sd", type=float, help="another error of predicted runs; 0 for perfect ones")
     parser.add_argument("--mix", type=Path, default=MIX_FILE, help="another mix than the committed one")
     parser.add_argument("--policy", action="append", choices=list(policies()), help="only this one; may be repeated")
     parser.add_argument("--bound", action="store_true", help="only the most that any policy could do")
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="write every outcome here as well")
+    parser.add_argument("--results", type=Path, help="write every run here, and take those that are there as done")
+    parser.add_argument("--against", action="store_true", help="also what each row has done, by seed, beside the first")
     parser.add_argument("--plot", type=Path, help="draw GFR over time of the first seed of each row as SVG")
     args = parser.parse_args()
+    if args.results and (args.mix != MIX_FILE or args.prediction_sd is not None):
+        parser.error("--results is for runs of the committed mix only")
     mix = load_mix(args.mix)
     mix["offered_load"] = args.load or mix["offered_load"]
+    if args.prediction_sd is not None:
+        mix["prediction_log_sd"] = args.prediction_sd
     print(f"synthetic mix {mix['name']}, load {mix['offered_load']}, {args.days:g} days, seeds {args.seeds}")
     names = [] if args.bound else args.policy or list(policies())
     for seed in args.seeds:
         print(bounds.words(seed, jobs(seed, mix, args.days), mix, args.days))
     if names:
-        print(f"{'policy':<33}{'GFR %':>7}{'sd':>6}{'SOR %':>7}{'sd':>6}{'good %':>8}  {_WAITS:<39}moves/d lost %")
-    kept: dict[str, list[dict[str, Any]]] = {}
-    series: dict[str, list[tuple[float, int]]] = {}
+        print(kant_table.heading())
+    found: dict[str, list[kant_table.Kept]] = {}
     with ProcessPoolExecutor(args.processes) as pool:
-        futures = {n: [pool.submit(run_one, n, seed, mix, args.days) for seed in args.seeds] for n in names}
+        futures = {n: [pool.submit(_kept, args, mix, n, seed) for seed in args.seeds] for n in names}
         for name, each in futures.items():
-            rows = [future.result() for future in each]
-            print(_line(name, rows, args.days - mix["run"]["warm_up_days"]), flush=True)
-            kept[name], series[name] = [_kept(row) for row in rows], rows[0].series
-            if args.json:
-                args.json.write_text(json.dumps(kept, indent=1))
+            found[name] = [future.result() for future in each]
+            counted_days = args.days - mix["run"]["warm_up_days"]
+            print(kant_table.line(name, found[name], counted_days, _gpus(mix)), flush=True)
+            if args.against and name != names[0]:
+                print(kant_table.against(found[names[0]], found[name]), flush=True)
     if args.plot:
+        series = {name: rows[0]["series"] for name, rows in found.items()}
         args.plot.write_text(gfr_picture.svg(series, mix["cluster"]["nodes"], args.days))
 
 
-_WAITS = f"mean wait min {' / '.join(SIZES)}"
+def _kept(args: argparse.Namespace, mix: dict[str, Any], name: str, seed: int) -> kant_table.Kept:
+    def run() -> gang_cluster.Outcome:
+        return run_one(name, seed, mix, args.days)
+
+    return kant_table.kept(args.results, name, mix["offered_load"], args.days, seed, run)
 
 
-def _kept(row: gang_cluster.Outcome) -> dict[str, Any]:
-    waits_min = {size: float(np.mean(waits)) / 60 for size, waits in row.waits_s.items()}
-    numbers = {name: getattr(row, name) for name in ("gfr", "sor", "goodput", "moves", "moved_gpu_s", "unstarted")}
-    return {**numbers, "mean_wait_min": waits_min}
-
-
-def _line(name: str, rows: list[gang_cluster.Outcome], days: float) -> str:
-    gfr, sor = np.array([r.gfr for r in rows]), np.array([r.sor for r in rows])
-    ddof = min(1, len(rows) - 1)
-    waits = []
-    for size in SIZES:
-        pooled = [wait for row in rows for wait in row.waits_s.get(size, [])]
-        waits.append(f"{np.mean(pooled) / 60:.1f}" if pooled else "-")
-    good = float(np.mean([r.goodput for r in rows]))
-    return (
-        f"{name:<33}{gfr.mean():>7.2f}{gfr.std(ddof=ddof):>6.2f}{sor.mean():>7.2f}{sor.std(ddof=ddof):>6.2f}"
-        f"{good:>8.2f}  {' / '.join(waits):<39}{np.mean([r.moves for r in rows]) / days:>7.0f}{sor.mean() - good:>7.3f}"
-    )
+def _gpus(mix: dict[str, Any]) -> int:
+    gpus: int = mix["cluster"]["nodes"] * mix["cluster"]["gpus_per_node"]
+    return gpus
 
 
 if __name__ == "__main__":

@@ -135,7 +135,8 @@ class Outcome:
     """What one run gives. GFR and SOR in per cent; waits (seconds) of jobs submitted in the window, by size bucket.
 
     `goodput`: SOR without the GPU time lost to moves (work since the last checkpoint, and starting up again). `series`:
-    nodes partly used from each time on.
+    nodes partly used from each time on. Of the whole run: `done_gpu_s`, useful work by the end of each day, and
+    `delay_s`, how much later than at once a GPU second of it was done on average (see `benchmarks.work`).
     """
 
     gfr: float
@@ -146,6 +147,8 @@ class Outcome:
     moved_gpu_s: float
     goodput: float = float("nan")
     series: list[tuple[float, int]] = field(default_factory=list)
+    done_gpu_s: list[float] = field(default_factory=list)
+    delay_s: float = float("nan")
 
 
 def bucket(gpus: int) -> str:

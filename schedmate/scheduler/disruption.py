@@ -31,20 +31,23 @@ class Disruption:
     moves_per_job : no job is moved more often in all. rest_s : nor again within this time.
     tenant_share : of the hour's budgets no tenant bears more than its share of the GPUs in use times this.
     left_broken : broken nodes, as a share of all, that are no reason to move anything; a blocked job is.
+    fresh_s : to make broken nodes whole a job is moved only if it has saved its state within this time. Whoever shares
+        a node may leave it one by one.
     """
 
-    every_s: float = 30.0
+    every_s: float = 60.0
     moves: float = 50.0
     lost_share: float = 0.005
     price: float = 0.05
-    moves_per_job: int = 4
-    rest_s: float = 1800.0
+    moves_per_job: int = 8
+    rest_s: float = 600.0
     tenant_share: float = 1.5
     left_broken: float = 0.002
+    fresh_s: float = 60.0
 
     def __post_init__(self) -> None:
         amounts = (self.every_s, self.moves, self.lost_share, self.price, self.rest_s, self.left_broken)
-        if not all(0 <= amount < math.inf for amount in amounts) or self.moves_per_job < 0:
+        if not all(0 <= amount < math.inf for amount in amounts) or self.moves_per_job < 0 or not self.fresh_s >= 0:
             raise ValueError("the budget of moves needs finite amounts from 0")
         if not self.tenant_share >= 1:
             raise ValueError("a tenant that is alone must be able to bear the whole budget: its share times 1 or more")

@@ -77,10 +77,10 @@ class Merge:
         for move in moves:
             self.ahead.give(move.shares)
 
-    def keep(self, moves: Sequence[Move]) -> None:
-        """They are to be made; their jobs stay where they go."""
+    def keep(self, moves: Sequence[Move], wait: Sequence[Move] = ()) -> None:
+        """They are to be made; their jobs stay where they go. The place of those that ``wait`` is kept free."""
         self.moves += moves
-        for move in moves:
+        for move in (*moves, *wait):
             self._movable.block(move.shares[0][0])
             self._movable.drop(move.mover)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from schedmate.scheduler.cluster_types import WHOLE_MILLI
@@ -16,15 +16,18 @@ from schedmate.scheduler.state import State
 class Mover(NamedTuple):
     """A running job, all of it on ``node``, that may be moved.
 
-    ``gpu_s`` is what that costs, ``saved_s`` the work of this run that is kept; ``end_s`` when it is expected to end
-    where it is. ``late`` are the plans of its pool (bits) that it would run beyond afterwards.
+    ``gpu_s`` is what that costs, ``redone_s`` the work of this run that would have to be done again and ``saved_s``
+    what is kept; ``next_s`` when it will save its state next and ``end_s`` when it is expected to end where it is.
+    ``late`` are the plans of its pool (bits) that it would run beyond afterwards.
     """
 
     slot: int
     node: int
     gpus: float
     gpu_s: float
+    redone_s: float
     saved_s: float
+    next_s: float
     end_s: float
     tenant: int
     late: int
@@ -52,6 +55,10 @@ class Movable:
     def nodes(self) -> list[int]:
         """Those nodes, in order."""
         return sorted(self._slots)
+
+    def shared(self, nodes: Iterable[int]) -> list[int]:
+        """Those of some nodes that several jobs are on."""
+        return [node for node in nodes if len(self._slots.get(node, ())) > 1]
 
     def on(self, node: int) -> list[Mover]:
         """The movers of a node, the largest first."""
@@ -103,8 +110,10 @@ class Movable:
             return None  # plans count on its quota
         gpus = demand.gpu_milli / WHOLE_MILLI or float(table.gpus[slot])
         tenant = 0 if lane is None else lane.tenant
-        cost_gpu_s = gpus * (work_s - saved_s + job.restart_s)
-        return Mover(slot, shares[0][0], gpus, cost_gpu_s, saved_s, end_s, tenant, late)
+        redone_s = work_s - saved_s
+        cost_gpu_s = gpus * (redone_s + job.restart_s)
+        next_s = now + job.checkpoint_s - redone_s
+        return Mover(slot, shares[0][0], gpus, cost_gpu_s, redone_s, saved_s, next_s, end_s, tenant, late)
 
     def _late(self, after: Assumed) -> int:
         late, now = 0, self._now

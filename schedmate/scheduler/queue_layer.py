@@ -32,7 +32,7 @@ PlanKey = tuple[int, bool]
 #: What a transaction puts back: values that are replaced, never changed in place.
 _SAVED = (
     "reserved", "gained", "stale", "moved", "broken", "evicted", "resized", "hurt", "barred", "renewed_s", "void",
-    "spared_s", "sought_s", "preemptions", "claimed", "migrated", "ledger", "promised",
+    "spared_s", "sought_s", "preemptions", "claimed", "migrated", "ledger", "look_s", "promised",
 )  # fmt: skip
 _saved: Callable[[object], tuple[object, ...]] = attrgetter(*_SAVED)
 
@@ -52,7 +52,8 @@ class QueueLayer:
     again. ``hurt``: gangs that run on with fewer replicas since something broke. ``promised``: by slot, the number of
     cycles there had been when its guaranteed start was last told (see `promises`). ``barred``: by tenant and pool, the
     rank of the strict head that is blocked there in this cycle. ``migrated`` are the slots moved in the last cycle,
-    ``ledger`` is what moves have cost. ``evictable`` runs and could make room; ``no_victims``: what it rests on that
+    ``ledger`` is what moves have cost, ``look_s`` when a job that is to be moved will have saved its state.
+    ``evictable`` runs and could make room; ``no_victims``: what it rests on that
     nobody is evicted for a waiting job (see `actions.preempt`); ``spared_s``: when that changes because something has
     run long enough; ``sought_s``: by sequence, when victims were last looked for in vain where many run. ``claimed``:
     slots for which others leave.
@@ -90,6 +91,7 @@ class QueueLayer:
     sought_s: dict[int, float] = field(default_factory=dict)
     migrated: tuple[int, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)
+    look_s: float = math.inf
     grow_s: float = math.inf
     promised: dict[int, int] = field(default_factory=dict)
 

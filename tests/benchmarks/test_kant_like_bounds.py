@@ -64,8 +64,8 @@ def test_moves_leave_fewer_nodes_broken_and_what_they_lose_is_counted(small_mix:
 
 
 def test_the_picture_shows_every_policy() -> None:
-    drawn = gfr_picture.svg({"still": [(0.0, 1), (43200.0, 3)], "moving": [(0.0, 0)]}, 10, 1.0)
+    drawn = gfr_picture.svg({"still": [1.0, 3.0], "moving": [0.0]}, 10, 1.0)
     texts = [text.text for text in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
     assert {"still", "moving"} <= set(texts)
-    averages = gfr_picture._averages([(0.0, 1), (43200.0, 3)], 86400.0, 10)
-    assert [round(value, 6) for _, value in averages] == [10.0] * 6 + [30.0] * 6
+    averages = gfr_picture.averages([(0.0, 1), (43200.0, 3)], 1.0)
+    assert [round(value, 6) for value in averages] == [1.0] * 6 + [3.0] * 6

@@ -8,6 +8,7 @@ somebody else needs the place.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -50,6 +51,8 @@ def defragment(state: State, tx: Transaction, now: float) -> None:
     if pool < 0:
         return
     layer.ledger = layer.ledger.looked(pool, now)
+    if layer.look_s <= now:
+        layer.look_s = math.inf
     spending = Spending(state, layer, limits, now)
     if spending.is_over:
         return
@@ -146,25 +149,43 @@ class _Look:
         """Clear nodes and fill holes while that leaves fewer nodes broken than are let be."""
         index = self._state.cluster.pools[self._pool]
         free = free_on(index)
-        some = np.flatnonzero(broken(index) & (free > 0))
+        some, full = (np.flatnonzero(broken(index) & each) for each in (free > 0, free == 0))
         donors = some[np.lexsort((some, -free[some]))].tolist()[:MOST_NODES]
-        movable = Movable(self._state, self._layer, self._pool, self._limits, self._now, donors)
+        movable = Movable(self._state, self._layer, self._pool, self._limits, self._now, [*donors, *full.tolist()])
         merge = Merge(self._state, self._pool, movable)
+        pinned = np.zeros(self._nodes, dtype=np.bool_)
+        pinned[[node for node in donors if not movable.alone_on(node)]] = True
         for node in donors:
-            if len(merge.moves) >= MOST_MOVES:
-                break
-            movers = movable.alone_on(node)
-            if movers and self._is_worth(movers):
-                free = free_on(merge.ahead)
-                fuller = broken(merge.ahead) & (free <= free[node])
-                fuller[node] = False
-                self._keep(merge, merge.clear(movers, fuller))
+            self._clear(merge, movable, node, pinned)
         for target in reversed(donors):
-            if len(merge.moves) >= MOST_MOVES:
-                break
-            self._fill(merge, movable, target, donors)
+            if len(merge.moves) < MOST_MOVES:
+                self._fill(merge, movable, target, donors)
+        for node in self._some_of(movable.shared(full.tolist())):
+            self._clear(merge, movable, node, pinned)
         if merge.moves:
             self._make(merge.moves, MAKES_WHOLE)
+
+    def _some_of(self, nodes: list[int]) -> list[int]:
+        """As many as are looked at in one go, others each time."""
+        if len(nodes) <= MOST_NODES:
+            return nodes
+        first = int(self._now / max(1.0, self._limits.every_s)) * MOST_NODES % len(nodes)
+        return [*nodes[first:], *nodes[:first]][:MOST_NODES]
+
+    def _clear(self, merge: Merge, movable: Movable, node: int, pinned: Bools) -> None:
+        """Clear a node into the holes of fuller ones, or of such as can not be cleared themselves. A full one is not
+        broken: clearing it must fill up others that are."""
+        movers = movable.alone_on(node)
+        if len(merge.moves) >= MOST_MOVES or not movers or not self._is_worth(movers):
+            return
+        free = free_on(merge.ahead)
+        holes = broken(merge.ahead) & (free > 0) & ((free <= free[node]) | pinned)
+        holes[node] = False
+        moves = merge.clear(movers, holes)
+        if moves and not free[node] and not (free_on(merge.ahead)[holes] == 0).any():
+            merge.undo(moves)
+            return
+        self._keep(merge, moves)
 
     def _fill(self, merge: Merge, movable: Movable, target: int, donors: list[int]) -> None:
         """Fill the hole of a broken node with a job of a node that is no fuller."""
@@ -177,25 +198,37 @@ class _Look:
             if donor == target or not free[target] <= free[donor] < self._capacity:
                 continue
             for mover in movable.on(donor):
-                if mover.gpus == free[target] and self._is_worth([mover]):
+                if mover.gpus == free[target] and self._is_fresh(mover) and self._is_worth([mover]):
                     if self._keep(merge, merge.clear([mover], allowed)):
                         return
                     break
 
     def _keep(self, merge: Merge, moves: list[Move] | None) -> bool:
-        """Keep moves if they leave fewer nodes broken and the budget allows them; else they are undone."""
+        """Keep moves if the budget allows them; else they are undone. Jobs that have not just saved their state wait
+        for that where they are, with their new place kept for them during this look."""
         if not moves:
             return False
-        if not self._spending.allows([move.mover for move in (*merge.moves, *moves)]):
+        fresh = [move for move in moves if self._is_fresh(move.mover)]
+        if not self._spending.allows([move.mover for move in (*merge.moves, *fresh)]):
             merge.undo(moves)
             return False
-        merge.keep(moves)
+        wait = [move for move in moves if not self._is_fresh(move.mover)]
+        merge.keep(fresh, wait)
+        self._layer.look_s = min(
+            [self._layer.look_s, *(max(move.mover.next_s, self._now + self._limits.every_s) for move in wait)]
+        )
         return True
 
+    def _is_fresh(self, mover: Mover) -> bool:
+        """Whether it has saved its state in this run, and lately."""
+        return mover.saved_s > 0 and mover.redone_s <= self._limits.fresh_s
+
     def _is_worth(self, movers: list[Mover]) -> bool:
-        """Whether jobs cost little beside the whole node that is missing for as long as they are expected to run."""
-        left_s = max(each.end_s for each in movers) - self._now
-        return sum(each.gpu_s for each in movers) <= self._limits.price * self._capacity * left_s
+        """Whether jobs cost little, when they are moved, beside the whole node that is missing for as long as they are
+        expected to run."""
+        left_s, fresh_s = max(each.end_s for each in movers) - self._now, self._limits.fresh_s
+        cost_gpu_s = sum(each.gpu_s - each.gpus * max(0.0, each.redone_s - fresh_s) for each in movers)
+        return cost_gpu_s <= self._limits.price * self._capacity * left_s
 
     def _make(self, moves: list[Move], purpose: str) -> None:
         """All leave first: a new place may be what another one had."""

@@ -93,6 +93,7 @@ _DISRUPTION: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "rest": ("rest_s", f.seconds),
     "tenant_share": ("tenant_share", lambda where, value: f.milli(where, value) / 1000),
     "left_broken": ("left_broken", lambda where, value: f.milli(where, value) / 1000),
+    "fresh": ("fresh_s", f.seconds),
 }
 
 _POLICY: dict[str, tuple[str, Callable[[str, Any], Any]]] = {

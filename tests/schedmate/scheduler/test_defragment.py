@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import random
 import sys
 from dataclasses import replace
@@ -157,6 +158,70 @@ def test_who_was_moved_has_a_rest() -> None:
     assert set(scheduler.migrated) <= moved
 
 
+def test_nobody_is_moved_but_right_after_it_saved_its_state() -> None:
+    """Each is alone on its node and saves every 10 s."""
+    scheduler, small = scheduler_with({"fresh_s": 2.0})
+    scheduler.cycle(9.0)
+    assert scheduler.migrated == (), "nothing is saved yet"
+    assert scheduler.wake_s == 10.0
+    scheduler.cycle(15.0)
+    assert scheduler.migrated == (), "5 s of work would have to be done again"
+    assert scheduler.wake_s == 20.0
+    scheduler.cycle(21.0)
+    assert len(scheduler.migrated) == 3
+    assert all(scheduler.state.table.done_s[slot] == 20.0 for slot in scheduler.migrated)
+    assert set(scheduler.migrated) <= set(small)
+    assert scheduler.wake_s == math.inf
+
+
+def saving(name: str, gpus: int, submit_s: float) -> Job:
+    return Job(name, gpus, submit_s, limit_s=1e6, preemptible=True, checkpoint_s=10.0)
+
+
+def test_who_shares_a_node_leaves_it_one_by_one() -> None:
+    """Two on a node of 8 save at different times; the other nodes have fixed jobs and holes."""
+    policy = replace(CORE, defragment=replace(EAGER, fresh_s=1.0))
+    scheduler = Scheduler(ClusterSpec.uniform(2, 8), policy)
+    scheduler.submit(Job("fixed", 6, 0.0, limit_s=1e6))
+    full = scheduler.submit(Job("fills", 2, 0.0, limit_s=1e6))
+    one = scheduler.submit(saving("one", 1, 0.0))
+    scheduler.cycle(0.0)
+    two = scheduler.submit(saving("two", 1, 5.0))
+    scheduler.cycle(5.0)
+    scheduler.end(full, 7.0)
+    scheduler.cycle(7.0)
+    assert scheduler.state.cluster.fragmented_nodes() == 2
+    assert scheduler.wake_s == 10.0
+    scheduler.cycle(10.0)
+    assert scheduler.migrated == (one,)
+    assert scheduler.wake_s == 15.0
+    scheduler.cycle(15.0)
+    assert scheduler.migrated == (two,)
+    assert scheduler.state.cluster.fragmented_nodes() == 0
+    scheduler.cycle(40.0)
+    assert scheduler.migrated == (), "and nobody is moved to and fro"
+
+
+@pytest.mark.parametrize(("hole", "moves"), [(4, 2), (5, 0)])
+def test_a_full_node_is_cleared_if_that_fills_up_others(hole: int, moves: int) -> None:
+    """Two jobs of 4 fill a node of 8, two fixed ones leave a hole each: exact ones are filled, others left alone."""
+    scheduler = Scheduler(ClusterSpec.uniform(3, 8), CORE)
+    pair = [scheduler.submit(saving(f"small{i}", 4, 0.0)) for i in range(2)]
+    scheduler.cycle(0.0)
+    ending = []
+    for i in range(2):
+        scheduler.submit(Job(f"fixed{i}", 8 - hole, 0.0, limit_s=1e6))
+        ending.append(scheduler.submit(Job(f"ends{i}", hole, 0.0, limit_s=1e6)))
+        scheduler.cycle(0.0)
+    for slot in ending:
+        scheduler.end(slot, 1.0)
+    assert scheduler.state.cluster.fragmented_nodes() == 2
+    scheduler.cycle(10.0)
+    assert len(scheduler.migrated) == moves
+    assert set(scheduler.migrated) <= set(pair)
+    assert scheduler.state.cluster.fragmented_nodes() == (0 if moves else 2)
+
+
 def test_the_ledger_keeps_an_hour_and_the_jobs_that_run() -> None:
     ledger = Ledger().entered([(3, 7, Paid(0.0, 0, 5.0))], {}, 0.0)
     ledger = ledger.entered([(4, 8, Paid(10.0, 1, 6.0))], {3: 7}, 10.0)
@@ -169,7 +234,8 @@ def test_the_ledger_keeps_an_hour_and_the_jobs_that_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"every_s": -1.0}, {"moves": float("nan")}, {"moves_per_job": -1}, {"tenant_share": 0.5}]
+    "wrong",
+    [{"every_s": -1.0}, {"moves": float("nan")}, {"moves_per_job": -1}, {"tenant_share": 0.5}, {"fresh_s": -1.0}],
 )
 def test_budgets_that_make_no_sense(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="budget"):

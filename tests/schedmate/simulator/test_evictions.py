@@ -104,7 +104,7 @@ def test_the_log_adds_up_whatever_is_claimed(
 
 
 def test_moves_are_paid_for_and_counted() -> None:
-    """Two jobs of 3 of 8 GPUs, alone on their nodes after 100 s, are put together when the next one comes."""
+    """Two jobs of 3 of 8 GPUs, alone on their nodes after 100 s, are put together when one has saved its state."""
     moving = replace(PROMPT, defragment=Disruption(rest_s=1000.0, left_broken=0.0))
     jobs = [
         JobRecord("left", 0.0, 5000.0, 3, requested_s=5000.0),
@@ -119,6 +119,6 @@ def test_moves_are_paid_for_and_counted() -> None:
     }
     moved = results["moving"]
     assert (results["still"].moves, moved.moves, moved.evictions) == (0, 1, 1)
-    assert (moved.lost_gpu_s, moved.restart_gpu_s) == (3 * 10.0, 3 * 20.0)
-    assert sorted(moved.end_s) == [100.0, 1220.0, 5000.0, 5030.0]
+    assert (moved.lost_gpu_s, moved.restart_gpu_s) == (0.0, 3 * 20.0)
+    assert sorted(moved.end_s) == [100.0, 1220.0, 5000.0, 5020.0]
     assert moved.summary()["moves"] == 1
