@@ -164,6 +164,17 @@ class Life:
 def test_starts_are_kept_quotas_too_and_everything_ends(
     with_tenants: bool, limited: float, most: float, random: Random
 ) -> None:
+    live(with_tenants, limited, most, random)
+
+
+@pytest.mark.parametrize("most", [2, math.inf])
+@pytest.mark.parametrize("seed", [553, *range(40)])
+def test_nobody_waits_for_those_who_wait_for_him(seed: int, most: float) -> None:
+    """Seed 553: two jobs without a guaranteed start, each expected to start when the other one has ended."""
+    live(False, 0.6, most, Random(seed))
+
+
+def live(with_tenants: bool, limited: float, most: float, random: Random) -> None:
     """One class and no starvation bound, which would be reasons for a later start."""
     pools = tuple(PoolSpec(f"p{i}", random.randint(1, 3), random.randint(1, 4)) for i in range(random.randint(1, 2)))
     changes: dict[str, Any] = {"reservations": most, "starvation_bound_s": math.inf}
