@@ -249,7 +249,6 @@ POLICIES: Mapping[str, Policy] = {
             "smallest expected GPU time first, by hints; larger jobs are passed for a bounded time, then reserved for",
             by_area,
             expected,
-            guarantees=True,
             patience=Patience(),
             placement="best-fit",
         ),

@@ -333,7 +333,8 @@ class Scheduler:
         started = transaction.commit()
         self.state.cycles += 1
         if layer is not None:
-            self._idle_until_s = min(layer.due_s, self._layered_wake_s(layer))
+            # Who was evicted waits at the head of its class, and no head was looked at after that.
+            self._idle_until_s = now if layer.evicted else min(layer.due_s, self._layered_wake_s(layer))
         return started
 
     @property
@@ -349,9 +350,10 @@ class Scheduler:
 
     def _layered_wake_s(self, layer: QueueLayer) -> float:
         last_s, table, planned = self._last_s, self.state.table, self.state.reservations
-        guaranteed = self.state.policy.guarantees
         times = [next((e for e, _ in layer.ends[pool].order if e > last_s), math.inf) for pool in planned]
-        times += [each.start_s for plans in planned.values() for each in plans if each.guaranteed == guaranteed]
+        for plans in planned.values():  # a job with a guaranteed plan starts by that one
+            sure = {each.slot for each in plans if each.guaranteed}
+            times += [each.start_s for each in plans if each.guaranteed or each.slot not in sure]
         times += [by_s for by_s, _ in layer.leaving.order[:1]]
         times.append(layer.spared_s)
         while layer.waits and table.live[layer.waits[0][2]] is None:

@@ -346,10 +346,16 @@ class Transaction:
                 rest = {p: others for p, others in state.reservations.items() if p != pool}
                 state.reservations = {**rest, pool: kept} if kept else rest
                 layer.gained |= 1 << pool
-                table = state.table
-                if any((p.start_s, p.shares) != (table.starts_s[slot], table.shares[slot]) for p in own):
+                if not all(self._runs_as_planned(layer, plan) for plan in own):
                     layer.stale |= 1 << pool
                 break
+
+    def _runs_as_planned(self, layer: QueueLayer, plan: Reservation) -> bool:
+        """Whether a job runs where, from when and until when a plan of it says: all that other plans rest on."""
+        table, slot = self._state.table, plan.slot
+        ends = layer.limits[plan.pool] if plan.guaranteed and layer.limits is not None else layer.ends[plan.pool]
+        as_planned = (plan.start_s, plan.shares) == (table.starts_s[slot], table.shares[slot])
+        return as_planned and ends.ends_s.get(slot, math.inf) >= plan.end_s
 
     def move_end(self, slot: int, end_s: float) -> None:
         """Change when the running job in ``slot`` is expected to end."""

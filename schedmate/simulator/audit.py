@@ -6,11 +6,12 @@ the cluster's description has and with what the job asked for. Last it rebuilds 
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from schedmate.scheduler import Cluster, Demand, PoolSpec, Scheduler
+from schedmate.scheduler import Cluster, Demand, PoolSpec, Queueing, Scheduler
 from schedmate.scheduler.cluster_types import UNLIMITED, WHOLE_MILLI, DeviceShare, NodeShape, Shares
 from schedmate.scheduler.transaction import is_there, milli_of
 
@@ -40,6 +41,35 @@ def audit(scheduler: Scheduler) -> list[str]:
         return [*wrong, f"what runs can not be put on an empty cluster: {error}"]
     if rebuilt != state.cluster:
         wrong.append("the cluster as it is differs from the one rebuilt from what runs")
+    return wrong
+
+
+def stuck(scheduler: Scheduler) -> list[str]:
+    """Waiting jobs that an idle pool could take and that nothing will help, in words. To be asked after a cycle;
+    nothing for policies without the full queue layer.
+
+    Where nothing runs no quota is in use and no end is to come, so a job that fits beside what is broken has started,
+    or the scheduler is woken while there still is a plan to begin on one of its pools. Who may stand behind the blocked
+    head of a strict queue has a reason to wait for as long as it takes.
+    """
+    state, table, layer = scheduler.state, scheduler.state.table, scheduler.state.layer
+    if layer is None:
+        return []
+    idle = set(range(len(state.cluster.pools))) - {table.pools[slot] for slot in table.running()}
+    empty = Cluster.rebuilt(state.cluster.spec, [], state.cluster.conditions)
+    begins_s = {pool: max(plan.start_s for plan in plans) for pool, plans in state.reservations.items() if plans}
+    waiting = [(slot, lane) for slot, lane in enumerate(table.queue_lanes) if lane and table.live[slot] is not None]
+    wanting = Counter((lane.tenant, pool) for _, lane in waiting for pool in lane.pools)
+    wrong = []
+    for slot, lane in waiting:
+        if scheduler.wake_s <= max((begins_s.get(pool, -math.inf) for pool in lane.pools), default=-math.inf):
+            continue
+        strict = layer.tree.queueing[lane.tenant] is Queueing.STRICT
+        for pool in idle.intersection(lane.pools):
+            behind = strict and wanting[lane.tenant, pool] > 1
+            if not behind and state.place(empty.pools[pool], table.demands[slot]) is not None:
+                name, job = state.cluster.spec.pools[pool].name, table.present(slot)
+                wrong.append(f"job {job.job_id} waits for ever and pool {name} is idle")
     return wrong
 
 

@@ -98,9 +98,15 @@ def _start_what_is_due(state: State, tx: Transaction, now: float) -> None:
 
 
 def _planned(state: State, trial: Trial, slot: int, now: float) -> Found | None:
-    """A start as planned, when the time has come: by the guaranteed plan where there are such."""
-    guaranteed = state.policy.guarantees
+    """A start as planned, when the time has come: by the guaranteed plan where there are such. A job that has none
+    starts as is expected, unless it would run into what is guaranteed to others: two that are expected to start at once
+    would otherwise wait for each other."""
+    all_plans = [plan for plans in state.reservations.values() for plan in plans]
+    guaranteed = state.policy.guarantees and any(plan.slot == slot and plan.guaranteed for plan in all_plans)
     for plans in state.reservations.values():
+        sure = [plan for plan in plans if plan.guaranteed or plan.locked or plan.victims]
+        if state.policy.guarantees and not guaranteed and trial.late(slot, sure) != (0, math.inf):
+            continue
         for plan in plans:
             if (
                 plan.slot == slot

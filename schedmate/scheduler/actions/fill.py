@@ -31,13 +31,17 @@ def fill(state: State, tx: Transaction, now: float) -> None:
     layer, fresh = state.layer, state.fresh
     if layer is None:
         return
-    if not state.policy.starts_by_plan or not state.reservations:
+    planned = sum(1 << pool for pool in state.reservations) if state.policy.starts_by_plan else 0
+    gained = layer.gained & ~planned
+    if planned:  # where all have plans nobody starts but by them
+        fresh = [slot for slot in fresh if (lane := state.table.queue_lanes[slot]) and not lane.pool_bits & planned]
+    if gained or fresh:
         trial = Trial(state, tx, now)
-        if layer.gained:
-            _Groups(state, trial, layer.gained, now).start_all()
-        _start_fresh(state, trial, fresh, layer.gained)
+        if gained:
+            _Groups(state, trial, gained, now).start_all()
+        _start_fresh(state, trial, fresh, gained)
     layer.gained = 0
-    if fresh:
+    if state.fresh:
         state.fresh = []
 
 

@@ -3,8 +3,8 @@
 One walk through the queue, in its order: what fits starts, beside the plans made so far. A blocked job that has waited
 a while gets a *tentative* plan: those behind it must leave its GPUs alone, those before it need not, so that its start
 moves with every smaller job that comes. That lasts until the plan would let it wait longer than its bound: then the job
-goes to the front of the queue for good and its plans hold, along the expected ends and, where hard limits suffice,
-along these (see `reserve`).
+goes to the front of the queue for good and its plan holds, as far as everything ends when that was expected. Nothing
+is guaranteed here.
 
 The bound of a job grows with what waits at that moment: an overloaded cluster that gives way to each of its largest
 jobs works off everything else more slowly, so nobody gains by it.
@@ -58,7 +58,7 @@ class _Walk:
         #: Whether the plans of the last walk can be kept: until one of them differs from what it was.
         self._keeps = not state.stale
         self._started: list[_Started] = []
-        self._ahead: dict[tuple[int, bool], Ahead] = {}
+        self._ahead: dict[int, Ahead] = {}
 
     def through(self) -> None:
         state, live = self._state, self._state.table.live
@@ -120,7 +120,7 @@ class _Walk:
         promoted = slot in state.reserved_for
         if not promoted and self._is_due(slot, plans[0].start_s):
             self._promote(slot)
-            promoted, plans = True, [*plans, *self._guaranteed(slot, plans[0].pool)]
+            promoted = True
         pool = plans[0].pool
         state.reservations = {**state.reservations, pool: (*state.reservations.get(pool, ()), *plans)}
         return not promoted
@@ -182,45 +182,35 @@ class _Walk:
         )
 
     def _planned(self, slot: int) -> list[Reservation]:
-        """A new expected plan on the pool that comes first and, for who has been promoted, a guaranteed one there."""
+        """A new plan on the pool that comes first."""
         self._keeps = False
         lane = self._state.table.lanes[slot]
-        found = [plan for pool in (lane.pools if lane else ()) if (plan := self._plan(slot, pool, False)) is not None]
+        found = [plan for pool in (lane.pools if lane else ()) if (plan := self._plan(slot, pool)) is not None]
         if not found:
             return []
-        best = min(found, key=lambda plan: plan.start_s)
-        return [best, *self._guaranteed(slot, best.pool)] if slot in self._state.reserved_for else [best]
+        return [min(found, key=lambda plan: plan.start_s)]
 
-    def _guaranteed(self, slot: int, pool: int) -> list[Reservation]:
-        """A plan along the hard limits; none where somebody before, whom it has to leave alone, has none."""
-        before = self._state.reservations.get(pool, ())
-        sure = {plan.slot for plan in before if plan.guaranteed}
-        if self._state.limits is None or any(plan.slot not in sure for plan in before):
-            return []
-        plan = self._plan(slot, pool, True)
-        return [] if plan is None else [plan]
-
-    def _plan(self, slot: int, pool: int, guaranteed: bool) -> Reservation | None:
+    def _plan(self, slot: int, pool: int) -> Reservation | None:
         """The first start on a pool that takes nothing from the plans before."""
         state, table = self._state, self._state.table
-        assumed, ahead = table.assumed[slot], self._ahead_of(pool, guaranteed)
+        assumed, ahead = table.assumed[slot], self._ahead_of(pool)
         expected_s = assumed.within_s if assumed.within_s < math.inf else assumed.ends_s
-        span_s = max(SHORTEST_SPAN_S, assumed.limit_s if guaranteed else expected_s)
-        others = [plan for plan in state.reservations.get(pool, ()) if plan.guaranteed == guaranteed]
+        span_s = max(SHORTEST_SPAN_S, expected_s)
+        others = state.reservations.get(pool, ())
         window = Window(self._now, math.inf, span_s)
         found = earliest(ahead, state.place, table.demands[slot], others, window)
         if found is None or found[0] == math.inf:
             return None
-        plan = Reservation(slot, pool, found[0], found[1], {}, guaranteed, found[0] + span_s)
+        plan = Reservation(slot, pool, found[0], found[1], {}, False, found[0] + span_s)
         return with_spare(ahead, plan, [*others, plan])
 
-    def _ahead_of(self, pool: int, guaranteed: bool) -> Ahead:
+    def _ahead_of(self, pool: int) -> Ahead:
         """One pool along the ends of what runs there now."""
-        found = self._ahead.get((pool, guaranteed))
+        found = self._ahead.get(pool)
         if found is None:
             state = self._state
-            ends = state.limits if guaranteed else state.ends
+            ends = state.ends
             own = ExpectedEnds()
             own.order = [each for each in (ends.order if ends else ()) if state.table.pools[each[1]] == pool]
-            found = self._ahead[pool, guaranteed] = Ahead(state.cluster.pools[pool], own, state.table, self._now)
+            found = self._ahead[pool] = Ahead(state.cluster.pools[pool], own, state.table, self._now)
         return found

@@ -114,32 +114,6 @@ def test_who_goes_before_all_others_starts_no_later_than_planned(
         assert starts[int(job_id)] <= planned_s
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.data(), st.integers(1, 3), st.integers(1, 3), patiences)
-def test_a_guaranteed_start_is_kept_whatever_was_predicted(
-    data: st.DataObject, nodes: int, capacity: int, patience: Patience
-) -> None:
-    """As long as nothing runs beyond its hard limit."""
-    jobs = data.draw(workloads(nodes * capacity))
-    first: dict[str, float] = {}
-
-    def limited(job: Job) -> Job:
-        runtime_s = jobs[int(job.job_id)][2]
-        predicted_s = float(data.draw(st.integers(1, 12)))
-        limit_s = data.draw(st.sampled_from([None, float(runtime_s), runtime_s + 3.0]))
-        return replace(job, hints=Hints(expected_s=predicted_s, high_s=predicted_s), limit_s=limit_s)
-
-    def watch(scheduler: Scheduler, now: float) -> None:
-        for plans in scheduler.state.reservations.values():
-            for plan in plans:
-                if plan.guaranteed:
-                    first.setdefault(scheduler.state.table.present(plan.slot).job_id, plan.start_s)
-
-    starts = run(jobs, ClusterSpec.uniform(nodes, capacity), patient(patience), watch, limited)
-    for job_id, guaranteed_s in first.items():
-        assert starts[int(job_id)] <= guaranteed_s
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.data(), st.integers(1, 3), st.integers(1, 3), patiences)
 def test_everything_starts_whatever_is_predicted(

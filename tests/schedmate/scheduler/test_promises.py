@@ -27,6 +27,7 @@ from schedmate.scheduler import (
 from schedmate.scheduler.policies import at_once
 from schedmate.scheduler.trial import Trial
 from schedmate.scheduler.verdicts import Verdicts
+from schedmate.simulator.audit import stuck
 
 MOST_MOMENTS = 2000
 
@@ -135,6 +136,7 @@ class Life:
             heapq.heappush(self.ends, (now + left_s, slot, self.runs[slot]))
 
     def _check(self, now: float) -> None:
+        assert not stuck(self.scheduler), "an idle pool keeps somebody waiting"
         state, table = self.scheduler.state, self.scheduler.state.table
         for plans in state.reservations.values():
             for plan in plans:
@@ -162,6 +164,17 @@ class Life:
 def test_starts_are_kept_quotas_too_and_everything_ends(
     with_tenants: bool, limited: float, most: float, random: Random
 ) -> None:
+    live(with_tenants, limited, most, random)
+
+
+@pytest.mark.parametrize("most", [2, math.inf])
+@pytest.mark.parametrize("seed", [553, *range(40)])
+def test_nobody_waits_for_those_who_wait_for_him(seed: int, most: float) -> None:
+    """Seed 553: two jobs without a guaranteed start, each expected to start when the other one has ended."""
+    live(False, 0.6, most, Random(seed))
+
+
+def live(with_tenants: bool, limited: float, most: float, random: Random) -> None:
     """One class and no starvation bound, which would be reasons for a later start."""
     pools = tuple(PoolSpec(f"p{i}", random.randint(1, 3), random.randint(1, 4)) for i in range(random.randint(1, 2)))
     changes: dict[str, Any] = {"reservations": most, "starvation_bound_s": math.inf}
