@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedmate.scheduler import POLICIES, ClusterSpec, Hints, Job, PoolSpec, Scheduler
+from schedmate.scheduler.actions import pass_by
 from schedmate.scheduler.pending import Backlog
 from schedmate.scheduler.policies import Patience, Policy
 
@@ -84,14 +85,26 @@ def workloads(largest: int) -> st.SearchStrategy[list[Timed]]:
     return st.lists(job, min_size=1, max_size=16)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
+@given(st.data(), st.integers(1, 12), patiences)
+def test_same_as_a_plain_second_implementation(data: st.DataObject, capacity: int, patience: Patience) -> None:
+    """That makes every plan anew at every moment; on one node it does not matter."""
+    jobs = data.draw(workloads(capacity))
+    expected = oracle.Replay(jobs, 1, capacity, patience, easy_oracle.place).starts()
+    assert run(jobs, ClusterSpec.uniform(1, capacity), patient(patience)) == expected
+
+
+@settings(max_examples=400, deadline=None)
 @given(st.data(), st.integers(1, 4), st.integers(1, 4), patiences)
-def test_same_as_a_plain_second_implementation(
+def test_same_on_nodes_when_no_plan_is_kept(
     data: st.DataObject, nodes: int, capacity: int, patience: Patience
 ) -> None:
+    """A plan that is kept stays on its nodes, although a new one for the same time might by now be on others."""
     jobs = data.draw(workloads(nodes * capacity))
     expected = oracle.Replay(jobs, nodes, capacity, patience, easy_oracle.place).starts()
-    assert run(jobs, ClusterSpec.uniform(nodes, capacity), patient(patience)) == expected
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pass_by._Walk, "_kept", lambda walk, slot: [])
+        assert run(jobs, ClusterSpec.uniform(nodes, capacity), patient(patience)) == expected
 
 
 @settings(max_examples=300, deadline=None)
