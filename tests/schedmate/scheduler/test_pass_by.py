@@ -96,9 +96,7 @@ def test_same_as_a_plain_second_implementation(data: st.DataObject, capacity: in
 
 @settings(max_examples=400, deadline=None)
 @given(st.data(), st.integers(1, 4), st.integers(1, 4), patiences)
-def test_same_on_nodes_when_no_plan_is_kept(
-    data: st.DataObject, nodes: int, capacity: int, patience: Patience
-) -> None:
+def test_same_on_nodes_when_no_plan_is_kept(data: st.DataObject, nodes: int, capacity: int, patience: Patience) -> None:
     """A plan that is kept stays on its nodes, although a new one for the same time might by now be on others."""
     jobs = data.draw(workloads(nodes * capacity))
     expected = oracle.Replay(jobs, nodes, capacity, patience, easy_oracle.place).starts()
