@@ -7,7 +7,6 @@ moved; only broken hardware voids it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -115,7 +114,6 @@ def can_start(state: State, plan: Reservation) -> bool:
 def kinds(state: State, plan: Reservation) -> tuple[Reservation, ...]:
     """A claim as all kinds of plan that the policy has, which differ in how long the job is thought to stay."""
     assumed = state.table.assumed[plan.slot]
-    expected_s = assumed.within_s if assumed.within_s < math.inf else assumed.ends_s
-    expected = replace(plan, end_s=plan.start_s + max(SHORTEST_SPAN_S, expected_s))
+    expected = replace(plan, end_s=plan.start_s + max(SHORTEST_SPAN_S, assumed.span_s))
     sure = replace(plan, guaranteed=True, end_s=plan.start_s + max(SHORTEST_SPAN_S, assumed.limit_s))
     return (expected, sure) if state.policy.guarantees else (expected,)

@@ -40,6 +40,11 @@ class Assumed(NamedTuple):
     within_s: float
     limit_s: float
 
+    @property
+    def span_s(self) -> float:
+        """How long an expected plan keeps its GPUs."""
+        return self.within_s if self.within_s < math.inf else self.ends_s
+
 
 @dataclass(frozen=True, slots=True)
 class Patience:
@@ -52,7 +57,7 @@ class Patience:
         its bound.
     backlogs : that bound is ``after_s`` and this many times as long as the whole cluster takes for all that waits at
         that moment ...
-    longest_s : ... but not more than this.
+    longest_s : ... but not more than this, if that is more than ``after_s``.
     """
 
     plans: int = 3
@@ -63,7 +68,7 @@ class Patience:
 
     def bound_s(self, backlog_s: float) -> float:
         """How long a job may wait if the whole cluster takes ``backlog_s`` for all that waits."""
-        return min(self.longest_s, self.after_s + self.backlogs * backlog_s)
+        return max(self.after_s, min(self.longest_s, self.after_s + self.backlogs * backlog_s))
 
 
 Order = Callable[[Job, int], float]
@@ -76,8 +81,9 @@ DAY_S = 24 * 3600.0
 class Policy:
     """``reserve_from`` says from when on a blocked head of the queue gets a reservation, beside which later jobs are
     backfilled; None for a strict head, behind which nothing starts. ``guarantees``: a second reservation is made
-    from hard limits alone wherever they suffice, and it binds as well. ``needs_estimates``: it has no meaning for
-    jobs without ``estimate_s``; ``needs_users``: nor for a trace that does not say whose its jobs are.
+    from hard limits alone wherever they suffice, and it binds as well. ``patience`` stands in place of
+    ``reserve_from``, see `Patience`. ``needs_estimates``: it has no meaning for jobs without ``estimate_s``;
+    ``needs_users``: nor for a trace that does not say whose its jobs are.
 
     With ``reservations`` the policy has the full queue layer: priority classes, tenants, several reservations. The rest
     below is for it alone.

@@ -86,9 +86,10 @@ class Scheduler:
             self.actions: tuple[Action, ...] = (
                 age, evict, mend, plan, admit, give_back, *takes, plan, fill, *moves, settle, grow,
             )  # fmt: skip
+        elif policy.patience is not None:
+            self.actions = (pass_by,)
         else:
-            jumps = (pass_by,) if policy.patience is not None else (allocate, reserve, backfill)
-            self.actions = jumps if plans else (allocate,)
+            self.actions = (allocate, reserve, backfill) if plans else (allocate,)
         self._lanes: dict[tuple[int, str | None], tuple[Lane, Demand]] = {}
         self._queue_lanes: dict[tuple[object, ...], tuple[QueueLane, Demand]] = {}
         self._sequence = 0

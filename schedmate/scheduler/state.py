@@ -164,3 +164,9 @@ class State:
             self.queue.ripens(entry, job.submit_s + patience.after_s)
             if self.queue.backlog is not None:
                 self.queue.backlog.add(slot, table.assumed[slot].ends_s * table.gpus[slot])
+
+    def dequeue(self, slot: int) -> None:
+        """The job in ``slot`` does not wait any more."""
+        self.table.live[slot] = None
+        if self.queue.backlog is not None:
+            self.queue.backlog.drop(slot)

@@ -67,9 +67,7 @@ class Transaction:
         if elastic:
             table.gpus[slot] = sum(share[1] for share in shares)
         cluster.allocated_gpus += table.gpus[slot]
-        table.live[slot] = None
-        if state.queue.backlog is not None:
-            state.queue.backlog.drop(slot)
+        state.dequeue(slot)
         table.shares[slot] = shares
         table.pools[slot] = pool
         table.starts_s[slot] = now
@@ -176,9 +174,7 @@ class Transaction:
         if table.live[slot] is None:
             raise ValueError(f"slot {slot} does not wait")
         self._log.append(("withdraw", slot, (), 0.0))
-        table.live[slot] = None
-        if state.queue.backlog is not None:
-            state.queue.backlog.drop(slot)
+        state.dequeue(slot)
         if slot in state.fresh:  # the slot may be another job's before the next cycle
             state.fresh = [other for other in state.fresh if other != slot]
         if state.layer is not None:

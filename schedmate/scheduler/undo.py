@@ -84,9 +84,7 @@ def _undo_evict(state: State, slot: int, old: tuple[Any, ...], _: float) -> None
             heapify(state.layer.waits)
     for name, value in zip(CHANGED_BY_EVICTION, old, strict=True):
         getattr(table, name)[slot] = value
-    table.live[slot] = None
-    if state.queue.backlog is not None:
-        state.queue.backlog.drop(slot)
+    state.dequeue(slot)
 
 
 def _undo_unplace(state: State, slot: int, shares: Shares, end_s: float) -> None:

@@ -59,7 +59,7 @@ def try_cycle(scheduler: Scheduler, slot: int, now: float, given: Given, other: 
                 return _cycle(scheduler, slot, now)
             finally:
                 tx.back_to(point)
-                state.table.live[slot] = None
+                state.dequeue(slot)
                 _restore(scheduler, slot, kept)
         finally:
             tx.discard()

@@ -89,7 +89,7 @@ class _Walk:
         state, patience = self._state, self._patience
         while len(state.reserved_for) < patience.promoted:
             oldest = state.queue.oldest(state.reserved_for)
-            if oldest is None or self._waited_s(oldest[2]) < max(patience.after_s, patience.bound_s(self._backlog_s)):
+            if oldest is None or self._waited_s(oldest[2]) < patience.bound_s(self._backlog_s):
                 return
             self._promote(oldest[2])
 
@@ -103,7 +103,7 @@ class _Walk:
         return -math.inf if job is None or self._state.table.live[slot] is None else self._now - job.submit_s
 
     def _reach(self, slot: int) -> bool:
-        """Start what comes before a job, and the job itself; if it is blocked it gets plans. Whether they are
+        """Start what comes before a job, and the job itself; if it is blocked it gets a plan. Whether that is
         tentative. Those that go before all others come in the order in which they were promoted."""
         state, table = self._state, self._state.table
         entry = table.live[slot]
@@ -114,24 +114,23 @@ class _Walk:
         if entry is None or table.live[slot] is not entry:
             return False
         state.blocked.append(slot)
-        plans = self._kept(slot) or self._planned(slot)
-        if not plans:
+        plan = self._kept(slot)
+        if plan is None:
+            self._keeps = False
+            plan = self._planned(slot)
+        if plan is None:
             return False
-        promoted = slot in state.reserved_for
-        if not promoted and self._is_due(slot, plans[0].start_s):
+        if slot not in state.reserved_for and self._is_due(slot, plan.start_s):
             self._promote(slot)
-            promoted = True
-        pool = plans[0].pool
-        state.reservations = {**state.reservations, pool: (*state.reservations.get(pool, ()), *plans)}
-        return not promoted
+        state.reservations = {**state.reservations, plan.pool: (*state.reservations.get(plan.pool, ()), plan)}
+        return slot not in state.reserved_for
 
     def _is_due(self, slot: int, start_s: float) -> bool:
         """Whether a job would wait beyond its bound by its plan."""
         patience, job = self._patience, self._state.table.jobs[slot]
         if job is None or len(self._state.reserved_for) >= patience.promoted:
             return False
-        wait_s = start_s - job.submit_s
-        return wait_s > patience.after_s and wait_s >= patience.bound_s(self._backlog_s)
+        return start_s - job.submit_s >= patience.bound_s(self._backlog_s)
 
     @property
     def _backlog_s(self) -> float:
@@ -147,29 +146,21 @@ class _Walk:
     def _start(self, found: Found | None) -> bool:
         if found is None:
             return False
-        self._note_start(found[1], found[2], found[0][2])
+        self._started.append(_Started(found[1], found[2], self._state.table.assumed[found[0][2]]))
+        self._ahead.clear()
         start_found(self._state, self._tx, self._now, found)
         return True
 
-    def _note_start(self, pool: int, shares: Shares, slot: int) -> None:
-        self._started.append(_Started(pool, shares, self._state.table.assumed[slot]))
-        self._ahead.clear()
-
-    def _kept(self, slot: int) -> list[Reservation]:
-        """The plans of the last walk if they are what would be found now: those before are the same, and what has
-        started meanwhile leaves what they need."""
-        before = [(plan, pool) for pool, plans in self._before.items() for plan in plans if plan.slot == slot]
-        if not self._keeps or not before:
-            self._keeps = False
-            return []
-        pool = before[0][1]
-        place, now_before = self._before[pool].index(before[0][0]), self._state.reservations.get(pool, ())
-        same = [plan.slot for plan in self._before[pool][:place]] == [plan.slot for plan in now_before]
-        if not same or before[0][0].start_s <= self._now:
-            self._keeps = False
-            return []
-        self._keeps = all(self._stands(plan) for plan, _ in before)
-        return [plan for plan, _ in before] if self._keeps else []
+    def _kept(self, slot: int) -> Reservation | None:
+        """The plan of the last walk if it is what would be found now: those before are the same, and what has started
+        meanwhile leaves what it needs."""
+        plan = next((plan for plans in self._before.values() for plan in plans if plan.slot == slot), None)
+        if not self._keeps or plan is None or plan.start_s <= self._now:
+            return None
+        plans = self._before[plan.pool]
+        before, now_before = plans[: plans.index(plan)], self._state.reservations.get(plan.pool, ())
+        same = [each.slot for each in before] == [each.slot for each in now_before]
+        return plan if same and self._stands(plan) else None
 
     def _stands(self, plan: Reservation) -> bool:
         """Whether nothing that started in this walk will be on the nodes of a plan when it begins."""
@@ -181,24 +172,18 @@ class _Walk:
             for started in self._started
         )
 
-    def _planned(self, slot: int) -> list[Reservation]:
+    def _planned(self, slot: int) -> Reservation | None:
         """A new plan on the pool that comes first."""
-        self._keeps = False
         lane = self._state.table.lanes[slot]
         found = [plan for pool in (lane.pools if lane else ()) if (plan := self._plan(slot, pool)) is not None]
-        if not found:
-            return []
-        return [min(found, key=lambda plan: plan.start_s)]
+        return min(found, key=lambda plan: plan.start_s, default=None)
 
     def _plan(self, slot: int, pool: int) -> Reservation | None:
         """The first start on a pool that takes nothing from the plans before."""
         state, table = self._state, self._state.table
-        assumed, ahead = table.assumed[slot], self._ahead_of(pool)
-        expected_s = assumed.within_s if assumed.within_s < math.inf else assumed.ends_s
-        span_s = max(SHORTEST_SPAN_S, expected_s)
-        others = state.reservations.get(pool, ())
-        window = Window(self._now, math.inf, span_s)
-        found = earliest(ahead, state.place, table.demands[slot], others, window)
+        others, ahead = state.reservations.get(pool, ()), self._ahead_of(pool)
+        span_s = max(SHORTEST_SPAN_S, table.assumed[slot].span_s)
+        found = earliest(ahead, state.place, table.demands[slot], others, Window(self._now, math.inf, span_s))
         if found is None or found[0] == math.inf:
             return None
         plan = Reservation(slot, pool, found[0], found[1], {}, False, found[0] + span_s)
@@ -208,9 +193,9 @@ class _Walk:
         """One pool along the ends of what runs there now."""
         found = self._ahead.get(pool)
         if found is None:
-            state = self._state
-            ends = state.ends
-            own = ExpectedEnds()
-            own.order = [each for each in (ends.order if ends else ()) if state.table.pools[each[1]] == pool]
+            state, own = self._state, ExpectedEnds()
+            own.order = [
+                each for each in (state.ends.order if state.ends else ()) if state.table.pools[each[1]] == pool
+            ]
             found = self._ahead[pool] = Ahead(state.cluster.pools[pool], own, state.table, self._now)
         return found

@@ -196,8 +196,7 @@ class _Search:
     def plan(self, slot: int, others: list[Reservation], from_s: float, before_s: float) -> Reservation | None:
         """The first start in time that takes nothing from the others: neither GPUs nor quota."""
         table, assumed = self._state.table, self._state.table.assumed[slot]
-        expected_s = assumed.within_s if assumed.within_s < math.inf else assumed.ends_s
-        span_s = max(SHORTEST_SPAN_S, assumed.limit_s if self.guaranteed else expected_s)
+        span_s = max(SHORTEST_SPAN_S, assumed.limit_s if self.guaranteed else assumed.span_s)
         from_s = max(from_s, self._now)
         while from_s < before_s:
             window = Window(from_s, before_s, span_s)

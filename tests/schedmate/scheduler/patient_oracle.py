@@ -74,7 +74,7 @@ class Replay:
             waited_s, there = now - self.jobs[i][0], len(self._promoted) < self.patience.promoted
             if i in self._promoted:
                 continue
-            if not there or waited_s < self.patience.after_s or waited_s < self._bound_s(waiting):
+            if not there or waited_s < self._bound_s(waiting):
                 break
             self._promoted.append(i)
         tentative = 0
@@ -88,7 +88,7 @@ class Replay:
                 plan = self._plan(i, plans, now)
                 plans.append(plan)
                 wait_s = plan[1] - self.jobs[i][0]
-                is_late = wait_s > self.patience.after_s and wait_s >= self._bound_s(waiting)
+                is_late = wait_s >= self._bound_s(waiting)
                 if is_late and len(self._promoted) < self.patience.promoted:
                     self._promoted.append(i)
                 else:

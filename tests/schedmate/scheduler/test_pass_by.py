@@ -101,7 +101,7 @@ def test_same_on_nodes_when_no_plan_is_kept(data: st.DataObject, nodes: int, cap
     jobs = data.draw(workloads(nodes * capacity))
     expected = oracle.Replay(jobs, nodes, capacity, patience, easy_oracle.place).starts()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(pass_by._Walk, "_kept", lambda walk, slot: [])
+        patched.setattr(pass_by._Walk, "_kept", lambda walk, slot: None)
         assert run(jobs, ClusterSpec.uniform(nodes, capacity), patient(patience)) == expected
 
 
