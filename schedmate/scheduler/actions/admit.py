@@ -101,24 +101,27 @@ def _planned(state: State, trial: Trial, slot: int, now: float) -> Found | None:
     """A start as planned, when the time has come: by the guaranteed plan where there are such. A job that has none
     starts as is expected, unless it would run into what is guaranteed to others: two that are expected to start at once
     would otherwise wait for each other."""
-    all_plans = [plan for plans in state.reservations.values() for plan in plans]
-    guaranteed = state.policy.guarantees and any(plan.slot == slot and plan.guaranteed for plan in all_plans)
-    for plans in state.reservations.values():
-        sure = [plan for plan in plans if plan.guaranteed or plan.locked or plan.victims]
-        if state.policy.guarantees and not guaranteed and trial.late(slot, sure) != (0, math.inf):
-            continue
-        for plan in plans:
-            if (
-                plan.slot == slot
-                and plan.start_s <= now
-                and plan.guaranteed == guaranteed
-                and (slot, guaranteed) not in trial.layer.void
-                and trial.has_quota(slot, plan.pool)
-                and not _meets_claim(state, plan, now)
-                and _is_free(state, plan.pool, plan.shares)
-            ):
-                return Found(plan.pool, trial.within_quota(slot, plan.pool, plan.shares), 0, math.inf)
+    own = [plan for plans in state.reservations.values() for plan in plans if plan.slot == slot]
+    guaranteed = any(plan.guaranteed for plan in own)
+    for plan in own:
+        if (
+            plan.start_s <= now
+            and plan.guaranteed == guaranteed
+            and (slot, guaranteed) not in trial.layer.void
+            and trial.has_quota(slot, plan.pool)
+            and not _meets_claim(state, plan, now)
+            and _is_free(state, plan.pool, plan.shares)
+            and (guaranteed or not state.policy.guarantees or _delays_nobody(trial, plan))
+        ):
+            return Found(plan.pool, trial.within_quota(slot, plan.pool, plan.shares), 0, math.inf)
     return None
+
+
+def _delays_nobody(trial: Trial, plan: Reservation) -> bool:
+    """Whether a job that starts as is expected runs beyond nothing that is guaranteed to others on its pool."""
+    others = trial.state.reservations[plan.pool]
+    sure = [each for each in others if each.guaranteed or each.locked or each.victims]
+    return trial.late(plan.slot, sure) == (0, math.inf)
 
 
 def _meets_claim(state: State, plan: Reservation, now: float) -> bool:

@@ -216,7 +216,7 @@ class _Preempting:
         until_s = layer.sought_s.get(self._state.table.entries[slot][1], -math.inf) + FOLLOW_S
         if self._now >= until_s:
             return False
-        layer.spared_s = min(layer.spared_s, math.ceil(until_s / FOLLOW_S) * FOLLOW_S)  # many at the same time
+        layer.spared_s = min(layer.spared_s, until_s)
         return True
 
     def _found_nothing(self, slot: int, lane: QueueLane) -> None:
