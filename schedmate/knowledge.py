@@ -34,9 +34,14 @@ def uses_estimates(policy: Policy) -> bool:
     return policy.needs_estimates or policy.reservations is not None or not plain_order
 
 
+def lacks_users(policy: Policy, records: Sequence[JobRecord]) -> bool:
+    """Whether a policy has no meaning for jobs because nobody says whose they are."""
+    return policy.needs_users and not any(record.user for record in records)
+
+
 def why_not(policy: Policy, estimates: str, records: Sequence[JobRecord]) -> str | None:
     """Why a trace can not support a policy with such estimates; None if it can."""
-    if policy.needs_users and not any(record.user for record in records):
+    if lacks_users(policy, records):
         return "the trace does not say whose its jobs are"
     if not uses_estimates(policy):
         return None

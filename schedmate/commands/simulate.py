@@ -85,16 +85,15 @@ def simulate(
 
     fifo and sjf have a strict head; best-effort skips what does not fit; easy gives the blocked head a reservation and
     backfills; conservative reserves for everybody; saf takes the smallest GPU time first; qssf does so by predictions,
-    with a strict head; kant is SchedMate's own
-    core, in the style of the paper of that name; patient takes small jobs first and bounds how long large ones wait;
-    core adds tenants, priorities and preemption. What each knows: docs/metrics.md. What a CSV may call its columns:
-    docs/traces.md.
+    with a strict head; kant is SchedMate's own core, in the style of the paper of that name; patient takes small jobs
+    first and bounds how long large ones wait; core adds tenants, priorities and preemption. What each knows:
+    docs/metrics.md. What a CSV may call its columns: docs/traces.md.
 
     Example: schedmate simulate jobs.csv --nodes 72 --policy fifo,easy,kant --estimates requested
     """
     from schedmate.comparison.collect import replays
     from schedmate.files import check_output
-    from schedmate.knowledge import ESTIMATES, estimates_named, uses_estimates
+    from schedmate.knowledge import ESTIMATES, estimates_named, lacks_users, uses_estimates
     from schedmate.simulator import policy_named
     from schedmate.traces import trace_options
 
@@ -104,8 +103,7 @@ def simulate(
     if estimates not in ESTIMATES:
         raise UserError(f"--estimates {estimates}: not known", f"give one of {', '.join(ESTIMATES)}")
     jobs, notes = _read(trace, format_, trace_options(column or [], time_unit, delimiter, timezone))
-    of_users = [name for name in names if policy_named(name).needs_users]
-    if of_users and not any(job.user for job in jobs):
+    if of_users := [name for name in names if lacks_users(policy_named(name), jobs)]:
         raise UserError(
             f"{trace}: does not say whose its jobs are, which {' and '.join(of_users)} need",
             "map a column with --column user=HEADER, or leave them out",

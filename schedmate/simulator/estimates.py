@@ -53,6 +53,12 @@ class Predictor(Protocol):
         ...
 
 
+def _told(record: JobRecord, hints: Hints) -> Job:
+    """The job of which someone who knows the truth says this; its requested time is the limit that it keeps."""
+    limit_s = None if record.requested_s is None else max(record.requested_s, record.duration_s or 0.0)
+    return Job(record.job_id, record.gpus, record.submit_s, hints.expected_s, limit_s, record.gpu_type, hints)
+
+
 class Perfect:
     """The oracle. The requested time, where there is one, still is the hard limit."""
 
@@ -62,9 +68,7 @@ class Perfect:
     def job(self, record: JobRecord) -> Job:
         """Estimate and hints are the true runtime."""
         runtime_s = record.duration_s or 0.0
-        limit_s = None if record.requested_s is None else max(record.requested_s, runtime_s)
-        hints = Hints(runtime_s, runtime_s, "oracle")
-        return Job(record.job_id, record.gpus, record.submit_s, runtime_s, limit_s, record.gpu_type, hints)
+        return _told(record, Hints(runtime_s, runtime_s, "oracle"))
 
     def ended(self, record: JobRecord) -> None:
         """Nothing to learn."""
@@ -93,9 +97,7 @@ class Hostile:
         self._shortest_s, self._longest_s = min(self._shortest_s, least_s), max(self._longest_s, least_s)
         mirrored_s = self._shortest_s * self._longest_s / least_s
         wrong_s = self._draw.choice((mirrored_s, least_s * HOSTILE_FACTOR, least_s / HOSTILE_FACTOR))
-        limit_s = None if record.requested_s is None else max(record.requested_s, runtime_s)
-        hints = Hints(wrong_s, wrong_s, "hostile", confidence=1.0)
-        return Job(record.job_id, record.gpus, record.submit_s, wrong_s, limit_s, record.gpu_type, hints)
+        return _told(record, Hints(wrong_s, wrong_s, "hostile", confidence=1.0))
 
     def ended(self, record: JobRecord) -> None:
         """Nothing to learn."""

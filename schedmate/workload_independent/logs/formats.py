@@ -19,6 +19,15 @@ def _ends_epoch(view: View, step: int) -> bool:
     return view.within(step) == view.per_epoch
 
 
+def _bar(done: int, of: int, step_s: float) -> str:
+    """As tqdm draws it, up to what is left; what comes after is the caller's."""
+    full = round(10 * done / of)
+    return (
+        f"{100 * done // of:3d}%|{'█' * full}{' ' * (10 - full)}| {done}/{of} "
+        f"[{_hms(done * step_s)}<{_hms((of - done) * step_s)}"
+    )
+
+
 def _print_epoch(view: View) -> Iterator[str]:
     for step in view.records:
         epoch = view.epoch(step) + 1
@@ -144,11 +153,10 @@ def _lightning(view: View) -> Iterator[str]:
         f"{view.project.model.params / 1e6:.1f} M\n"
     )
     for step in view.records:
-        inside, done = view.within(step), round(10 * view.within(step) / view.per_epoch)
+        bar = _bar(view.within(step), view.per_epoch, view.step_s)
         yield (
-            f"\rEpoch {view.epoch(step)}: {100 * inside // view.per_epoch:3d}%|{'█' * done}{' ' * (10 - done)}| "
-            f"{inside}/{view.per_epoch} [{_hms(inside * view.step_s)}<{_hms((view.per_epoch - inside) * view.step_s)}, "
-            f"{1 / view.step_s:5.2f}it/s, v_num=3, train_loss={view.loss(step):.3f}]"
+            f"\rEpoch {view.epoch(step)}: {bar}, {1 / view.step_s:5.2f}it/s, v_num=3, "
+            f"train_loss={view.loss(step):.3f}]"
         )
     if view.ended_well and not view.stopped_early:
         yield f"\n`Trainer.fit` stopped: `max_epochs={view.run.epochs}` reached.\n"
@@ -181,18 +189,13 @@ def _mmengine(view: View) -> Iterator[str]:
 def _tqdm(view: View) -> Iterator[str]:
     last = 0
     for step in view.records:
-        inside, epoch = view.within(step), view.epoch(step) + 1
+        epoch = view.epoch(step) + 1
         if last and epoch != last:
             yield "\n"
         last = epoch
-        done = round(10 * inside / view.per_epoch)
         label = f"epoch {epoch}/{view.epochs}: " if view.epochs > 1 else ""
-        yield (
-            f"\r{label}{100 * inside // view.per_epoch:3d}%|{'█' * done}{' ' * (10 - done)}| {inside}/{view.per_epoch} "
-            f"[{_hms(inside * view.step_s)}<{_hms((view.per_epoch - inside) * view.step_s)}, "
-            f"{1 / view.step_s:5.2f}it/s, "
-            f"loss={view.loss(step):.3f}]"
-        )
+        bar = _bar(view.within(step), view.per_epoch, view.step_s)
+        yield f"\r{label}{bar}, {1 / view.step_s:5.2f}it/s, loss={view.loss(step):.3f}]"
     yield "\n"
 
 
@@ -204,12 +207,7 @@ def _hf_dicts(view: View) -> Iterator[str]:
             * (1 if view.run.steps is None else view.run.global_batch * view.steps / view.project.dataset.train)
         )
         rate = view.run.rate * (1 - step / view.steps)
-        done = round(10 * step / view.steps)
-        yield (
-            f"\r{100 * step // view.steps:3d}%|{'█' * done}{' ' * (10 - done)}| {step}/{view.steps} "
-            f"[{_hms(step * view.step_s)}<"
-            f"{_hms((view.steps - step) * view.step_s)}, {view.step_s:5.2f}s/it]"
-        )
+        yield f"\r{_bar(step, view.steps, view.step_s)}, {view.step_s:5.2f}s/it]"
         yield (
             f"\n{{'loss': {view.loss(step):.4f}, 'grad_norm': {view.draw.between(0.4, 3):.4f}, "
             f"'learning_rate': {rate:.6g}, 'epoch': {epoch:.2f}}}\n"
