@@ -155,8 +155,7 @@ def _lightning(view: View) -> Iterator[str]:
     for step in view.records:
         bar = _bar(view.within(step), view.per_epoch, view.step_s)
         yield (
-            f"\rEpoch {view.epoch(step)}: {bar}, {1 / view.step_s:5.2f}it/s, v_num=3, "
-            f"train_loss={view.loss(step):.3f}]"
+            f"\rEpoch {view.epoch(step)}: {bar}, {1 / view.step_s:5.2f}it/s, v_num=3, train_loss={view.loss(step):.3f}]"
         )
     if view.ended_well and not view.stopped_early:
         yield f"\n`Trainer.fit` stopped: `max_epochs={view.run.epochs}` reached.\n"

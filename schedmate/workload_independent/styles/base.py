@@ -118,9 +118,30 @@ def number(value: float) -> str:
 
 
 def launch(
+    project: Project,
+    base: Setting,
+    run: Setting,
+    head: Callable[[Setting], str],
+    extra: Sequence[str],
+    *,
+    files: Mapping[str, str],
+    facts: Mapping[str, Any],
+    log: str,
+    compiles: bool = False,
+    unread: tuple[str, ...] = (),
+    **fill: Any,
+) -> Program:
+    """A program that ``head`` starts with further words, as the project's people start theirs; ``fill`` goes to its
+    templates."""
+    command, further, more = _started(project, base, run, head, extra)
+    filled = context(project, base, **fill, **more)
+    return Program(command, {**files, **further}, filled, facts, log, compiles, unread)
+
+
+def _started(
     project: Project, base: Setting, run: Setting, head: Callable[[Setting], str], extra: Sequence[str]
 ) -> tuple[str, dict[str, str], dict[str, Any]]:
-    """The command, further files, and what fills them, for a program that ``head`` starts.
+    """The command, further files, and what fills them.
 
     ``plain``: typed as it is; ``nohup``: typed and left alone; ``srun``: with its GPUs asked for on the spot;
     ``sbatch``: by a batch script that passes words on.
@@ -128,7 +149,9 @@ def launch(
     words = " ".join(extra)
     typed = f"{head(run)} {words}".strip()
     if project.launcher == "nohup":
-        return f"nohup {typed} > {project.words['flavour']}.log 2>&1", {}, {}
+        first, _, rest = typed.partition(" ")
+        left_alone = f"{first} nohup {rest}" if "=" in first else f"nohup {typed}"  # variables can not follow it
+        return f"{left_alone} > {project.words['flavour']}.log 2>&1", {}, {}
     if project.launcher == "srun":
         return f"srun -N {run.nodes} --gres=gpu:{run.gpus_per_node} --pty {typed}", {}, {}
     if project.launcher == "sbatch":

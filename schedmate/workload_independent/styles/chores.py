@@ -8,11 +8,13 @@ from schedmate.workload_independent.styles.base import Style, changed, context, 
 
 def _evaluate(project: Project, base: Setting, run: Setting) -> Program:
     extra = [f"runs/{project.words['flavour']}/best.pt", *changed(base, run, {"batch": "-b {}"})]
-    command, files, more = launch(project, base, run, lambda _: "python eval.py", extra)
-    return Program(
-        command=command,
-        files={"eval.py": "evaluate/eval.py.j2", **files},
-        context=context(project, base, **more),
+    return launch(
+        project,
+        base,
+        run,
+        lambda _: "python eval.py",
+        extra,
+        files={"eval.py": "evaluate/eval.py.j2"},
         facts={
             "workload_type": "eval",
             "framework": "pytorch",
@@ -29,11 +31,13 @@ def _generate(project: Project, base: Setting, run: Setting) -> Program:
         f"--prompts prompts/{project.words['flavour']}.jsonl",
         *changed(base, run, {"batch": "--chunk {}", "gpus": "--tp {}"}),
     ]
-    command, files, more = launch(project, base, run, lambda _: "python gen.py", extra)
-    return Program(
-        command=command,
-        files={"gen.py": "generate/gen.py.j2", **files},
-        context=context(project, base, **more),
+    return launch(
+        project,
+        base,
+        run,
+        lambda _: "python gen.py",
+        extra,
+        files={"gen.py": "generate/gen.py.j2"},
         facts={"workload_type": "inference", "num_gpus": run.gpus, "num_nodes": 1},
         log="counted",
     )

@@ -28,18 +28,18 @@ def _nested_yaml(project: Project, base: Setting, run: Setting) -> Program:
             "accum": "optim.accumulate={}",
         },
     )
-    command, files, more = launch(
-        project, base, run, lambda _: f"python {entry}.py -c exps/{words['flavour']}.yaml", extra
-    )
-    return Program(
-        command=command,
+    return launch(
+        project,
+        base,
+        run,
+        lambda _: f"python {entry}.py -c exps/{words['flavour']}.yaml",
+        extra,
         files={
             f"{entry}.py": "yaml/main.py.j2",
             "base.yaml": "yaml/base.yaml.j2",
             f"exps/{words['flavour']}.yaml": "yaml/exp.yaml.j2",
-            **files,
         },
-        context=context(project, base, rate_name=f"o.{words['rate']}", **more),
+        rate_name=f"o.{words['rate']}",
         facts=told(project, run, framework="pytorch", grad_accum=run.accum),
         log="info_lines",
     )
@@ -57,11 +57,14 @@ def _toml(project: Project, base: Setting, run: Setting) -> Program:
     if run.rate != base.rate:
         extra.append(f"--{words['rate'].replace('_', '-')}={number(run.rate)}")
     head = f"python {words['entry']}.py --profile={words['flavour']}"
-    command, files, more = launch(project, base, run, lambda _: head, extra)
-    return Program(
-        command=command,
-        files={f"{words['entry']}.py": "toml/main.py.j2", "settings.toml": "toml/settings.toml.j2", **files},
-        context=context(project, base, rate_name=f'S["{words["rate"]}"]', **more),
+    return launch(
+        project,
+        base,
+        run,
+        lambda _: head,
+        extra,
+        files={f"{words['entry']}.py": "toml/main.py.j2", "settings.toml": "toml/settings.toml.j2"},
+        rate_name=f'S["{words["rate"]}"]',
         facts=told(project, run, framework="pytorch"),
         log="key_values",
     )
@@ -79,11 +82,14 @@ def _hydra(project: Project, base: Setting, run: Setting) -> Program:
         extra += ["-m", "optim.lr=" + ",".join(number(rate) for rate in run.runs)]
     elif run.rate != base.rate:
         extra.append(f"optim.lr={number(run.rate)}")
-    command, files, more = launch(project, base, run, lambda _: f"python {words['entry']}.py", extra)
     data = project.dataset.name.replace("-", "_")
     hidden = ("learning_rate", "epochs") if run.runs else ()
-    return Program(
-        command=command,
+    return launch(
+        project,
+        base,
+        run,
+        lambda _: f"python {words['entry']}.py",
+        extra,
         files={
             f"{words['entry']}.py": "hydra/main.py.j2",
             "conf/config.yaml": "hydra/config.yaml.j2",
@@ -91,9 +97,7 @@ def _hydra(project: Project, base: Setting, run: Setting) -> Program:
             f"conf/optim/{project.model.optimizer}.yaml": "hydra/optim.yaml.j2",
             "conf/optim/rmsprop.yaml": "hydra/other_optim.yaml.j2",
             "conf/trainer/default.yaml": "hydra/trainer.yaml.j2",
-            **files,
         },
-        context=context(project, base, **more),
         facts=told(project, run, *hidden, framework="pytorch"),
         log="hydra",
     )
@@ -114,15 +118,16 @@ def _lightning(project: Project, base: Setting, run: Setting) -> Program:
     )
 
     head = f"python {words['entry']}.py fit --config configs/{words['flavour']}.yaml"
-    command, files, more = launch(project, base, run, lambda _: head, extra)
-    return Program(
-        command=command,
+    return launch(
+        project,
+        base,
+        run,
+        lambda _: head,
+        extra,
         files={
             f"{words['entry']}.py": "lightning/main.py.j2",
             f"configs/{words['flavour']}.yaml": "lightning/fit.yaml.j2",
-            **files,
         },
-        context=context(project, base, **more),
         facts=told(project, run, framework="pytorch-lightning", grad_accum=run.accum),
         log="lightning",
     )
@@ -137,17 +142,18 @@ def _flax(project: Project, base: Setting, run: Setting) -> Program:
     if run.batch * run.gpus != base.batch * base.gpus:
         extra.append(f"--config.batch={run.batch * run.gpus}")
     head = f"python {words['entry']}.py --config=configs/{words['flavour']}.py"
-    command, files, more = launch(project, base, run, lambda _: head, [*extra, f"--workdir=out/{project.name}"])
     hidden = () if gpus_are_told(project) else ("num_gpus", "batch_size_per_gpu")
     scale = run.batch * run.gpus / 256 if project.quirks["linear"] else 1
-    return Program(
-        command=command,
+    return launch(
+        project,
+        base,
+        run,
+        lambda _: head,
+        [*extra, f"--workdir=out/{project.name}"],
         files={
             f"{words['entry']}.py": "flax/main.py.j2",
             f"configs/{words['flavour']}.py": "flax/config.py.j2",
-            **files,
         },
-        context=context(project, base, **more),
         facts=told(project, run, *hidden, framework="jax", learning_rate=run.rate * scale),
         log="absl",
         compiles=True,

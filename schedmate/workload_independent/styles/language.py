@@ -51,23 +51,20 @@ def _hf(project: Project, base: Setting, run: Setting) -> Program:
         )
         return f"{tool} {setting.gpus} {words['entry']}.py"
 
-    command, files, more = launch(project, base, run, head, extra)
     # Without a launcher the trainer takes all GPUs that it sees.
     hidden = ("num_gpus", "global_batch_size") if run.gpus == 1 and not gpus_are_told(project) else ()
-    return Program(
-        command=command,
+    return launch(
+        project,
+        base,
+        run,
+        head,
+        extra,
         files={
             f"{words['entry']}.py": "hf/main.py.j2",
             **({"args.json": "hf/args.json.j2"} if clever or project.quirks["leftovers"] else {}),
-            **files,
         },
-        context=context(
-            project,
-            base,
-            auto="AutoModelForSequenceClassification" if not s2s and not audio else auto[project.model.name],
-            trainer="Seq2SeqTrainer" if s2s else "Trainer",
-            **more,
-        ),
+        auto="AutoModelForSequenceClassification" if not s2s and not audio else auto[project.model.name],
+        trainer="Seq2SeqTrainer" if s2s else "Trainer",
         facts=told(project, run, *hidden, grad_accum=run.accum, optimizer="adamw", workload_type="finetune"),
         log="hf_dicts",
     )
@@ -91,16 +88,17 @@ def _trl(project: Project, base: Setting, run: Setting) -> Program:
         told_here = f" --num_processes {setting.gpus}" if project.quirks["clever"] else ""
         return f"accelerate launch --config_file accelerate.yaml{told_here} sft.py --config recipe.yaml"
 
-    command, files, more = launch(project, base, run, head, extra)
-    return Program(
-        command=command,
+    return launch(
+        project,
+        base,
+        run,
+        head,
+        extra,
         files={
             "sft.py": "trl/main.py.j2",
             "recipe.yaml": "trl/recipe.yaml.j2",
             "accelerate.yaml": "trl/accelerate.yaml.j2",
-            **files,
         },
-        context=context(project, base, **more),
         facts=told(project, run, grad_accum=run.accum, workload_type="finetune"),
         log="hf_dicts",
     )

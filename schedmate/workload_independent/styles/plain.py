@@ -33,16 +33,15 @@ def _positional(project: Project, base: Setting, run: Setting) -> Program:
     if run == base:
         # Who is content with the defaults at the end leaves them out.
         values = values[: 1 if project.quirks["clever"] else 2]
-    # A prefix of the environment can not follow `nohup` or `srun`.
-    command, files, more = launch(project, base, run, head, values)
-    if command.startswith("nohup CUDA"):
-        _, setting, rest = command.split(" ", 2)
-        command = f"{setting} nohup {rest}"
     hidden = () if run.gpus == 1 or pinned or gpus_are_told(project) else ("num_gpus", "batch_size_per_gpu")
-    return Program(
-        command=command,
-        files={f"{project.words['entry']}.py": "argv/main.py.j2", **files},
-        context=context(project, base, rate_name="LR", **more),
+    return launch(
+        project,
+        base,
+        run,
+        head,
+        values,
+        files={f"{project.words['entry']}.py": "argv/main.py.j2"},
+        rate_name="LR",
         facts=told(project, run, *hidden, framework="pytorch"),
         log="print_epoch",
     )
@@ -93,11 +92,14 @@ def _options(project: Project, base: Setting, run: Setting) -> Program:
     )
     if run.global_batch != base.global_batch:
         extra.append(f"-b {run.global_batch}")
-    command, files, more = launch(project, base, run, head, extra)
-    return Program(
-        command=command,
-        files={f"{words['entry']}.py": "argparse/main.py.j2", **files},
-        context=context(project, base, rate_name=f"a.{words['rate']}", **more),
+    return launch(
+        project,
+        base,
+        run,
+        head,
+        extra,
+        files={f"{words['entry']}.py": "argparse/main.py.j2"},
+        rate_name=f"a.{words['rate']}",
         facts=told(project, run, framework="pytorch", grad_accum=run.accum),
         log="print_meter",
         compiles=project.quirks["compiles"],
@@ -110,11 +112,14 @@ def _keras(project: Project, base: Setting, run: Setting) -> Program:
     listed = run.gpus > 1 and project.quirks["linear"]
     devices = "devices=[" + ", ".join(f'"/gpu:{i}"' for i in range(base.gpus)) + "]" if listed else ""
     hidden = () if listed or gpus_are_told(project) else ("num_gpus", "global_batch_size")
-    command, files, more = launch(project, base, run, lambda _: _python(project), [])
-    return Program(
-        command=command,
-        files={f"{project.words['entry']}.py": "keras/main.py.j2", **files},
-        context=context(project, base, devices=devices, **more),
+    return launch(
+        project,
+        base,
+        run,
+        lambda _: _python(project),
+        [],
+        files={f"{project.words['entry']}.py": "keras/main.py.j2"},
+        devices=devices,
         facts=told(project, run, *hidden, framework="tensorflow"),
         log="keras_lines" if project.quirks["clever"] else "keras_bar",
         compiles=True,
