@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import copy
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from benchmarks import bounds, gfr_picture, kant_like
+from benchmarks.baselines.gang_cluster import Job
 
 HOUR_S = 3600.0
 
 
-@dataclass(frozen=True)
-class Stub:
-    submit_s: float
-    gpus: int
-    duration_s: float
-    limit_s: float = 1e9
+def row(submit_s: float, gpus: int, duration_s: float) -> Job:
+    return Job(submit_s, gpus, duration_s, limit_s=1e9, predicted_s=duration_s)
 
 
 def test_work_that_exists() -> None:
-    rows = [Stub(0.0, 4, 100.0), Stub(50.0, 2, 1000.0)]
+    rows = [row(0.0, 4, 100.0), row(50.0, 2, 1000.0)]
     assert bounds.existing_gpu_s(rows, np.array([0.0, 50.0, 150.0])).tolist() == [0.0, 200.0, 600.0]
 
 
 def test_no_policy_works_more_than_there_is_or_than_fits() -> None:
-    rows = [Stub(0.0, 8, HOUR_S), Stub(HOUR_S, 8, HOUR_S)]
+    rows = [row(0.0, 8, HOUR_S), row(HOUR_S, 8, HOUR_S)]
     assert bounds.most_gpu_s(rows, 16, 2 * HOUR_S, 0.0, 0.0) == pytest.approx(16 * HOUR_S), "what exists"
     # Only half of the first hour's work fits into the first hour; the second hour has to do with the same 4 GPUs.
     assert bounds.most_gpu_s(rows, 4, 2 * HOUR_S, 0.0, 0.0) == pytest.approx(8 * HOUR_S), "what the cluster has"
     # An idle first hour is lost for good, also if all of the second hour's capacity is used.
-    late = [Stub(HOUR_S, 100, HOUR_S)]
+    late = [row(HOUR_S, 100, HOUR_S)]
     assert bounds.most_gpu_s(late, 16, 2 * HOUR_S, 0.0, 0.0) == pytest.approx(16 * HOUR_S)
     assert bounds.most_gpu_s(late, 16, 2 * HOUR_S, HOUR_S, 5.0) == pytest.approx(16 * HOUR_S + 5.0)
 

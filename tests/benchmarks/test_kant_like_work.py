@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from benchmarks import kant_table, work
-from benchmarks.baselines.gang_cluster import Outcome
+from benchmarks.baselines.gang_cluster import Job, Outcome
 
 DAY_S = 86400.0
 
 
-@dataclass(frozen=True)
-class Stub:
-    submit_s: float
-    gpus: int
-    duration_s: float
-    limit_s: float = 1e9
+def row(submit_s: float, gpus: int, duration_s: float) -> Job:
+    return Job(submit_s, gpus, duration_s, limit_s=1e9, predicted_s=duration_s)
 
 
 def test_work_that_waits_is_late_by_its_wait() -> None:
     """Two jobs of 100 s on 4 GPUs, both submitted at 0, one after the other: the second is late by 100 s."""
-    rows = [Stub(0.0, 4, 100.0), Stub(0.0, 4, 100.0)]
+    rows = [row(0.0, 4, 100.0), row(0.0, 4, 100.0)]
     steps = [(0.0, 0.0), (100.0, 400.0), (200.0, 800.0)]
     assert work.mean_delay_s(rows, steps) == pytest.approx(50.0)
     at_once = [(0.0, 0.0), (100.0, 800.0)]
@@ -33,7 +28,7 @@ def test_work_that_waits_is_late_by_its_wait() -> None:
 def test_work_after_a_move_is_late_by_what_the_move_cost() -> None:
     """A job of 100 s is moved after 50 s: 10 s of work are lost and it takes 20 s to start. 40 s are on time, 60 s late
     by 30: what was done before and lost counts for as long as it was not lost."""
-    rows = [Stub(0.0, 1, 100.0)]
+    rows = [row(0.0, 1, 100.0)]
     steps = [(0.0, 0.0), (50.0, 50.0), (50.0, 40.0), (70.0, 40.0), (130.0, 100.0)]
     lost_area = 10 * 10 / 2
     assert work.mean_delay_s(rows, steps) == pytest.approx((60 * 30 - lost_area) / 100)
@@ -41,7 +36,7 @@ def test_work_after_a_move_is_late_by_what_the_move_cost() -> None:
 
 def test_undone_work_is_no_result() -> None:
     with pytest.raises(ValueError, match="are done"):
-        work.mean_delay_s([Stub(0.0, 4, 100.0)], [(0.0, 0.0), (50.0, 200.0)])
+        work.mean_delay_s([row(0.0, 4, 100.0)], [(0.0, 0.0), (50.0, 200.0)])
 
 
 def test_work_by_the_end_of_each_day() -> None:

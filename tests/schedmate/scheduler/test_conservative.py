@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import importlib.util
 import math
 from collections.abc import Callable
@@ -16,13 +15,17 @@ from hypothesis import strategies as st
 from schedmate.scheduler import POLICIES, ClusterSpec, Job, Policy, Scheduler
 from schedmate.scheduler.actions import plan as plan_module
 
-_spec = importlib.util.spec_from_file_location(
-    "conservative_oracle", Path(__file__).with_name("conservative_oracle.py")
-)
-assert _spec is not None
-assert _spec.loader is not None
-oracle = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(oracle)
+
+def _beside(name: str):  # type: ignore[no-untyped-def]
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+oracle, playing = _beside("conservative_oracle"), _beside("playing")
 
 Timed = tuple[int, int, int, int]
 
@@ -34,23 +37,8 @@ def run(
     watch: Callable[[Scheduler], None] = lambda scheduler: None,
 ) -> list[float]:
     """Start times, from a loop of its own."""
-    scheduler = Scheduler(spec, policy)
-    starts, number = [-1.0] * len(jobs), {}
-    ends: list[tuple[float, int]] = []
-    arrivals = sorted(range(len(jobs)), key=lambda i: (jobs[i][0], i))
-    while arrivals or ends:
-        now = min(jobs[arrivals[0]][0] if arrivals else math.inf, ends[0][0] if ends else math.inf, scheduler.wake_s)
-        while ends and ends[0][0] == now:
-            scheduler.end(heapq.heappop(ends)[1], now)
-        while arrivals and jobs[arrivals[0]][0] == now:
-            i = arrivals.pop(0)
-            submit, gpus, _, estimate = jobs[i]
-            number[scheduler.submit(Job(str(i), gpus, submit, float(estimate)))] = i
-        for slot in scheduler.cycle(now):
-            starts[number[slot]] = now
-            heapq.heappush(ends, (now + jobs[number[slot]][2], slot))
-        watch(scheduler)
-    return starts
+    made = [(Job(str(i), gpus, submit, float(said)), runtime) for i, (submit, gpus, runtime, said) in enumerate(jobs)]
+    return playing.play(Scheduler(spec, policy), made, lambda scheduler, now: watch(scheduler))
 
 
 @st.composite

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
 import importlib.util
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,11 +12,17 @@ from hypothesis import strategies as st
 
 from schedmate.scheduler import POLICIES, ClusterSpec, Job, PoolSpec, Scheduler
 
-_spec = importlib.util.spec_from_file_location("easy_oracle", Path(__file__).with_name("easy_oracle.py"))
-assert _spec is not None
-assert _spec.loader is not None
-easy_oracle = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(easy_oracle)
+
+def _beside(name: str):  # type: ignore[no-untyped-def]
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+easy_oracle, playing = _beside("easy_oracle"), _beside("playing")
 
 Timed = tuple[int, int, int, int]  # submit, gpus, runtime, estimate
 
@@ -32,26 +36,11 @@ def run(
     types: Sequence[str | None] = (),
 ) -> list[float]:
     """Start times, from a loop of its own: the simulator is not what is tested here."""
-    scheduler = Scheduler(spec, POLICIES[policy])
-    starts, number = [-1.0] * len(jobs), {}
-    ends: list[tuple[float, int]] = []
-    arrivals = sorted(range(len(jobs)), key=lambda i: (jobs[i][0], i))
-    while arrivals or ends:
-        now = min(jobs[arrivals[0]][0] if arrivals else math.inf, ends[0][0] if ends else math.inf, scheduler.wake_s)
-        while ends and ends[0][0] == now:
-            scheduler.end(heapq.heappop(ends)[1], now)
-        while arrivals and jobs[arrivals[0]][0] == now:
-            i = arrivals.pop(0)
-            submit, gpus, _, estimate = jobs[i]
-            gpu_type = types[i] if types else None
-            job = Job(str(i), gpus, submit, float(estimate), float(estimate) if limits else None, gpu_type)
-            number[scheduler.submit(job)] = i
-        for slot in scheduler.cycle(now):
-            i = number[slot]
-            starts[i] = now
-            heapq.heappush(ends, (now + jobs[i][2], slot))
-        watch(scheduler, now)
-    return starts
+    made = []
+    for i, (submit, gpus, runtime, estimate) in enumerate(jobs):
+        limit_s = float(estimate) if limits else None
+        made.append((Job(str(i), gpus, submit, float(estimate), limit_s, types[i] if types else None), runtime))
+    return playing.play(Scheduler(spec, POLICIES[policy]), made, watch)
 
 
 @st.composite

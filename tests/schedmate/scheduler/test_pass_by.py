@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
 import importlib.util
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +26,7 @@ def _beside(name: str):  # type: ignore[no-untyped-def]
     return module
 
 
-oracle, easy_oracle = _beside("patient_oracle"), _beside("easy_oracle")
+oracle, easy_oracle, playing = (_beside(name) for name in ("patient_oracle", "easy_oracle", "playing"))
 
 Timed = tuple[int, int, int]  # submit, gpus, runtime
 
@@ -61,23 +59,7 @@ def run(
     hints: Callable[[Job], Job] = lambda job: job,
 ) -> list[float]:
     """Start times of all jobs."""
-    scheduler = Scheduler(spec, policy)
-    starts, number = [-1.0] * len(jobs), {}
-    ends: list[tuple[float, int]] = []
-    arrivals = sorted(range(len(jobs)), key=lambda i: (jobs[i][0], i))
-    while arrivals or ends:
-        now = min(jobs[arrivals[0]][0] if arrivals else math.inf, ends[0][0] if ends else math.inf)
-        while ends and ends[0][0] == now:
-            scheduler.end(heapq.heappop(ends)[1], now)
-        while arrivals and jobs[arrivals[0]][0] == now:
-            i = arrivals.pop(0)
-            number[scheduler.submit(hints(job_of(i, jobs[i])))] = i
-        for slot in scheduler.cycle(now):
-            i = number[slot]
-            starts[i] = now
-            heapq.heappush(ends, (now + jobs[i][2], slot))
-        watch(scheduler, now)
-    return starts
+    return playing.play(Scheduler(spec, policy), [(hints(job_of(i, job)), job[2]) for i, job in enumerate(jobs)], watch)
 
 
 def workloads(largest: int) -> st.SearchStrategy[list[Timed]]:
