@@ -50,9 +50,11 @@ def simulate(
     advance : told how many records were read, for a progress bar.
 
     Raises ``ValueError`` for records out of order and for tenants that do not fit the cluster, and `UserError` for an
-    unknown policy.
+    unknown policy and for one that knows no tenants where there are some.
     """
     chosen = policy if isinstance(policy, Policy) else policy_named(policy)
+    if tenants and chosen.patience is not None:
+        raise UserError(f"policy {chosen.name} knows no tenants", "take core, or a cluster without tenants")
     oracle = estimates if estimates is not None else Perfect()
     log = RunLog(places={} if keep_placements else None, tenants=[] if tenants else None)
     owned = OfTenants(oracle, tenants)

@@ -138,16 +138,16 @@ def changes(where: str, kind: str, value: Any) -> list[Change]:
 
 def scheduler(spec: ClusterSpec, chosen: Policy, tree: Sequence[Tenant], jobs: Iterable[ScenarioJob] = ()) -> Scheduler:
     """The scheduler that a scenario is played on, with the full queue layer and pools described in detail if one of its
-    jobs asks for what only those have. `UserError` for tenants that do not fit the cluster."""
+    jobs asks for what only those have. `UserError` for tenants that do not fit the cluster or the policy."""
     asked = list(jobs)
-    if any(not _SIMPLE.issuperset(each.asks) or _has_memory_hint(each) for each in asked):
-        chosen = chosen.with_queue_layer()
     if any(not _COUNTED.issuperset(each.asks) for each in asked):
         spec = spec.in_detail()
     try:
+        if any(not _SIMPLE.issuperset(each.asks) or _has_memory_hint(each) for each in asked):
+            chosen = chosen.with_queue_layer()
         return Scheduler(spec, chosen, tree)
     except ValueError as error:
-        raise UserError(str(error), "correct the tenants") from None
+        raise UserError(str(error), "correct the tenants, or take another policy") from None
 
 
 def _has_memory_hint(each: ScenarioJob) -> bool:

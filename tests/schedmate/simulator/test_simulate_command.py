@@ -162,3 +162,11 @@ def test_a_tenant_that_makes_no_sense_is_named(schedmate: Run, trace: Path, tmp_
     assert done.returncode == 2
     assert "c.yaml: tenants: the cluster has 8 GPUs of type a100 to give" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_policy_that_knows_no_tenants_says_so(schedmate: Run, trace: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("pools: {a100: 1x8}\ntenants: {lab: {}}\n")
+    cluster = ("--format", "csv", "--cluster", tmp_path / "c.yaml")
+    done = schedmate("simulate", trace, *COLUMNS, *cluster, "--policy", "patient")
+    assert done.returncode == 2
+    assert done.stderr.strip() == "schedmate: policy patient knows no tenants; take core, or a cluster without tenants"
