@@ -11,8 +11,10 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -84,14 +86,28 @@ def _start(function: Callable[[Any], Any]) -> _Worker[Any]:
     ours, theirs = _SPAWN.Pipe()
     process = _SPAWN.Process(target=_work, args=(theirs, function, os.getpid()), daemon=True)
     resource_tracker.ensure_running()  # it unblocks signals when it first starts: have that behind us
-    # Ctrl-C reaches the whole group: one that comes while a worker is still starting must not make it complain
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
+    with _uninterrupted():
         process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     theirs.close()
     return _Worker(process, ours)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C comes after this. It reaches the whole group, and a worker that is still starting must not complain: it
+    inherits that the signal is blocked. For ourselves that is not enough, because another of our threads may take the
+    signal, which then interrupts the main one in the middle of a worker's start."""
+    in_main, came = threading.current_thread() is threading.main_thread(), list[int]()
+    handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number)) if in_main else None
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if in_main:
+            signal.signal(signal.SIGINT, signal.SIG_DFL if handler is None else handler)
+            if came:
+                signal.raise_signal(signal.SIGINT)
 
 
 def _hand_over(worker: _Worker[T], item: T, timeout_s: float) -> None:

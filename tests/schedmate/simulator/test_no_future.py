@@ -98,7 +98,7 @@ def play(
 def decided(result: Result, moment: float) -> Decided:
     """All starts up to a moment, where, and whether and when the job was stopped again by then."""
     return {
-        (result.job_ids[stay.job], stay.from_s, stay.pool, stay.shares, min(stay.until_s, moment + 1))
+        (result.job_ids[stay.job], stay.from_s, stay.pool, stay.shares, None if stay.until_s > moment else stay.until_s)
         for stay in result.stays()
         if stay.from_s <= moment
     }
