@@ -6,6 +6,8 @@ of one demand on one set of pools: whether something of that size fits is one qu
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -61,10 +63,13 @@ class QueueLane:
 
     ``rank`` orders classes, the smaller first; -inf for those that have waited too long, +-0 if classes mix by age.
     ``shift_s`` is taken off the order of its jobs. ``latest``: the largest ``since`` of any that was in it.
-    ``looked_at``: an entry that was found not to start, and by pool what that rests on.
+    ``looked_at``: an entry that was found not to start, and by pool what that rests on. ``ripe`` are the jobs that have
+    waited long enough for a tentative plan, ``by_age`` a heap of the same by submission; see `actions.stand_by`.
     """
 
-    __slots__ = ("latest", "looked_at", "number", "order", "pool_bits", "pools", "rank", "shift_s", "tenant")
+    __slots__ = (
+        "by_age", "latest", "looked_at", "number", "order", "pool_bits", "pools", "rank", "ripe", "shift_s", "tenant",
+    )  # fmt: skip
 
     def __init__(
         self, number: int, tenant: int, rank: float, shift_s: float, pools: tuple[int, ...], live: list[Entry | None]
@@ -78,13 +83,19 @@ class QueueLane:
         self.latest = -1
         self.looked_at: tuple[Entry, dict[int, Seen]] = _NOBODY, {}
         self.order = OrderedEntries(live)
+        self.ripe = OrderedEntries(live)
+        self.by_age: list[tuple[int, Entry]] = []
 
 
 class ClassQueue:
     """All lanes and groups, and the jobs that have a reservation, which are in no lane. ``alike``: the lanes by rank
-    and pools. By pool: ``groups_on`` those that accept it, ``bounds`` of their jobs."""
+    and pools. By pool: ``groups_on`` those that accept it, ``bounds`` of their jobs. ``young`` is a heap of (when it is
+    ripe, entry, lane), ``ripening`` the lanes in which somebody was ripe."""
 
-    __slots__ = ("_by_key", "_groups", "_live", "alike", "bounds", "groups", "groups_on", "lanes", "reserved")
+    __slots__ = (
+        "_by_key", "_groups", "_live", "alike", "bounds", "groups", "groups_on", "lanes", "reserved", "ripening",
+        "young",
+    )  # fmt: skip
 
     def __init__(self, live: list[Entry | None], pools: int) -> None:
         self._live = live
@@ -96,6 +107,8 @@ class ClassQueue:
         self.groups_on: list[list[Group]] = [[] for _ in range(pools)]
         self.bounds = [Bounds(live) for _ in range(pools)]
         self.reserved: set[int] = set()
+        self.young: list[tuple[float, Entry, int]] = []
+        self.ripening: dict[int, QueueLane] = {}
 
     def lane(self, tenant: int, rank: float, shift_s: float, pools: tuple[int, ...]) -> QueueLane:
         """The lane of that tenant, class and pools; made on first use."""
@@ -106,6 +119,17 @@ class ClassQueue:
             self.lanes.append(lane)
             self.alike.setdefault((rank, pools), []).append(lane)
         return lane
+
+    def ripens(self, lane: QueueLane, entry: Entry, at_s: float) -> None:
+        """A live entry is among the ripe ones of its lane from a time on."""
+        heappush(self.young, (at_s, entry, lane.number))
+
+    def oldest(self, lane: QueueLane) -> Entry | None:
+        """Of the ripe ones of a lane, who came first."""
+        by_age, live = lane.by_age, self._live
+        while by_age and live[by_age[0][1][2]] is not by_age[0][1]:
+            heappop(by_age)
+        return by_age[0][1] if by_age else None
 
     def add(self, lane: QueueLane, entry: Entry, demand: Demand) -> None:
         """Queue a live entry."""
@@ -120,6 +144,17 @@ class ClassQueue:
             self.bounds[pool].add(entry, group.number)
         if group.settled:
             group.settled.clear()
+
+    def ripen(self, now: float) -> Iterable[QueueLane]:
+        """Notes who has waited long enough by now; the lanes in which somebody might have."""
+        young, live = self.young, self._live
+        while young and young[0][0] <= now:
+            _, entry, number = heappop(young)
+            if live[entry[2]] is entry and entry[2] not in self.reserved:
+                lane = self.ripening[number] = self.lanes[number]
+                lane.ripe.add(entry)
+                heappush(lane.by_age, (entry[1], entry))
+        return self.ripening.values()
 
     def slots(self) -> list[int]:
         """The waiting slots without a reservation, by class and order."""

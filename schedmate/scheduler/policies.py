@@ -26,6 +26,9 @@ LONGEST_GRACE_S = 24 * 3600.0
 HALF_GRACE_S = 600.0
 
 
+#: In the order of a queue: jobs with this, or less, go before all others of their tenant and class.
+FIRST_S = -LONGEST_GRACE_S
+
 #: A job lets others pass for so many times its own expected run at most. On a synthetic mix of a cluster of 8,000 GPUs
 #: gangs of more than 512 waited 211 min with it and 364 min without, those of up to 512 GPUs 59 and 41 min.
 PATIENCE = 2.0
@@ -177,14 +180,20 @@ def never(job: Job, cluster_gpus: int) -> float:
     return math.inf
 
 
+def by_grace(job: Job, cluster_gpus: int) -> float:
+    """Smallest expected GPU time first, on a scale of seconds up to `LONGEST_GRACE_S`, as tenants are set back by
+    seconds too."""
+    area_s = expected(job).ends_s * job.gpus / cluster_gpus
+    return LONGEST_GRACE_S * area_s / (area_s + HALF_GRACE_S)
+
+
 def by_due_time(job: Job, cluster_gpus: int) -> float:
     """When a job is due: submission plus a grace that grows with the GPU time it is expected to take.
 
     Small jobs are due soon and go first; a large one lets others pass for a bounded time, `LONGEST_GRACE_S`, and no
     longer. A hint, however wrong or hostile, can not move a job by more than that.
     """
-    area_s = expected(job).ends_s * job.gpus / cluster_gpus
-    return job.submit_s + LONGEST_GRACE_S * area_s / (area_s + HALF_GRACE_S)
+    return job.submit_s + by_grace(job, cluster_gpus)
 
 
 def by_patience(job: Job, cluster_gpus: int) -> float:
@@ -220,6 +229,7 @@ FUNCTIONS: Mapping[str, Order | Assumption] = {
         by_area,
         at_once,
         never,
+        by_grace,
         by_due_time,
         by_patience,
         stated,
@@ -262,9 +272,10 @@ POLICIES: Mapping[str, Policy] = {
             "core",
             "kant with tenants, priority classes, fair share, a starvation bound, and elastic gangs that grow; evicts "
             "overstaying backfill, and for higher classes and guaranteed quota",
-            by_patience,
+            by_grace,
             expected,
-            reserve_from=by_patience,
+            reserve_from=never,
+            patience=Patience(plans=1),
             guarantees=True,
             reservations=1,
             starvation_bound_s=3 * DAY_S,

@@ -14,6 +14,7 @@ from schedmate.scheduler.actions.plan import plan as renew_plans
 from schedmate.scheduler.classes import QueueLane, Settled
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.free_index import FreeIndex
+from schedmate.scheduler.policies import FIRST_S
 from schedmate.scheduler.promises import rank, tell
 from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.state import State
@@ -293,6 +294,8 @@ class _Heads:
         """From when on the job is to have a reservation."""
         policy, job = self._state.policy, self._state.table.jobs[slot]
         if lane.rank == -math.inf or job is None or policy.reserve_from is None:
+            return -math.inf
+        if policy.patience is not None and self._state.table.entries[slot][0] <= FIRST_S:
             return -math.inf
         return policy.reserve_from(job, self._state.cluster.spec.gpus)
 

@@ -20,10 +20,11 @@ from schedmate.scheduler.classes import Group, QueueLane, Settled
 from schedmate.scheduler.cluster_types import UNLIMITED
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.pending import Entry
-from schedmate.scheduler.promises import bound_before, plan_rank, rank
+from schedmate.scheduler.promises import bound_before, place_in_lane, plan_rank, rank
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.trial import Place, Trial
+from schedmate.scheduler.types import Reservation
 
 
 def fill(state: State, tx: Transaction, now: float) -> None:
@@ -232,6 +233,7 @@ class _Groups:
                 plan.guaranteed or plan.locked or bool(plan.victims),
                 plan.guaranteed and not plan.victims and plan.start_s > self._now,
                 bound_before(state, plan),
+                _behind(state, plan),
             )
             for plan in state.reservations.get(pool, ())
         ]
@@ -246,4 +248,12 @@ class _Groups:
             leaves_s = max(assumed.within_s, job.min_run_s)
         tenant, number = (0, 0) if lane is None else (lane.tenant, lane.number)
         since = table.since[slot]
-        return Bound(assumed.within_s, assumed.limit_s, leaves_s, rank(self._state, slot), since, tenant, number)
+        place_s, sequence = place_in_lane(self._state, slot)
+        own = rank(self._state, slot)
+        return Bound(assumed.within_s, assumed.limit_s, leaves_s, own, since, place_s, sequence, tenant, number)
+
+
+def _behind(state: State, plan: Reservation) -> tuple[float, float, int] | None:
+    """Where the job of a tentative plan stands, and its tenant."""
+    lane = state.table.queue_lanes[plan.slot]
+    return (*place_in_lane(state, plan.slot), 0 if lane is None else lane.tenant) if plan.tentative else None

@@ -1,0 +1,123 @@
+"""Who has waited a while gets a *tentative* plan, and who has waited too long goes first (`policies.Patience`).
+
+The first few jobs of the queue that have waited for a while have a plan each from which those behind them, and lower
+classes, keep away. Those before them need not: the start moves with every smaller job that comes. That lasts until by
+its plan a job would wait longer than its bound, or has waited so long without one: then it goes before all others of
+its tenant and class, for good, and gets a reservation like any blocked head.
+
+The bound grows with what waits at that moment: an overloaded cluster that gives way to each of its largest jobs works
+off everything else more slowly, so nobody gains by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from heapq import merge
+from itertools import islice
+
+from schedmate.scheduler.actions import plan
+from schedmate.scheduler.classes import QueueLane
+from schedmate.scheduler.policies import Patience
+from schedmate.scheduler.promises import rank
+from schedmate.scheduler.queue_layer import QueueLayer
+from schedmate.scheduler.state import State
+from schedmate.scheduler.tenants import Queueing
+from schedmate.scheduler.transaction import Transaction, asked_milli
+from schedmate.scheduler.trial import Place, Trial
+
+#: Jobs of one lane that are looked at in a cycle: some can not be planned for, for want of quota or of hardware.
+DEPTH = 16
+
+
+def stand_by(state: State, tx: Transaction, now: float) -> None:
+    """Runs after `fill`, when all who wait are blocked."""
+    patience, layer = state.policy.patience, state.layer
+    if patience is not None and layer is not None:
+        plan.plan(state, tx, now)
+        _StandingBy(state, layer, tx, patience, now).through()
+
+
+class _StandingBy:
+    def __init__(self, state: State, layer: QueueLayer, tx: Transaction, patience: Patience, now: float) -> None:
+        self._state, self._layer, self._tx, self._patience, self._now = state, layer, tx, patience, now
+        self._trial = Trial(state, tx, now)
+        backlog = state.queue.backlog
+        backlog_s = 0.0 if backlog is None else backlog.total_ms / 1000 / state.cluster.spec.gpus
+        self._bound_s = patience.bound_s(backlog_s)
+        self._plans: Counter[int] = Counter()
+        self._reserved = 0
+
+    def through(self) -> None:
+        """Those who have waited too long first, then the tentative plans, in the order of the queue."""
+        queueing, ripening = self._layer.tree.queueing, self._layer.queue.ripen(self._now)
+        lanes = [e for e in ripening if e.rank > -math.inf and queueing[e.tenant] is Queueing.BACKFILL]
+        for lane in lanes:
+            oldest = self._layer.queue.oldest(lane)
+            if oldest is not None and self._waited_s(oldest[2]) >= self._bound_s:
+                self._promote(oldest[2], self._pools(oldest[2], lane))
+        planned = {each.slot: each for plans in self._state.reservations.values() for each in plans if each.tentative}
+        kept = set[int]()
+        for _, slot, lane in merge(*(self._ripe(lane) for lane in lanes)):
+            pools = self._pools(slot, lane)
+            if self._are_taken(pools):
+                continue
+            tentative = planned.get(slot) or plan.stand_by(self._state, self._tx, slot, pools, self._now)
+            if tentative is None:
+                continue
+            if tentative.start_s - self._submit_s(slot) >= self._bound_s and self._promote(slot, pools):
+                continue
+            self._plans[tentative.pool] += 1
+            kept.add(slot)
+        for slot in self._layer.tentative - kept:
+            self._tx.drop_tentative(slot)
+
+    def _ripe(self, lane: QueueLane) -> Iterator[tuple[Place, int, QueueLane]]:
+        """Those of a lane who have waited long enough, in order."""
+        lane.ripe.first()
+        for entry in islice(lane.ripe.walk(), DEPTH):
+            if self._are_taken(lane.pools):
+                return
+            if self._waited_s(entry[2]) >= self._patience.after_s:
+                yield self._trial.place_of(lane, entry), entry[2], lane
+
+    def _are_taken(self, pools: tuple[int, ...]) -> bool:
+        """Whether there are as many tentative plans as there may be on all the pools."""
+        return all(self._plans[pool] >= self._patience.plans for pool in pools)
+
+    def _pools(self, slot: int, lane: QueueLane) -> tuple[int, ...]:
+        """The pools on which it is not for quota that a job waits."""
+        use, demand = self._layer.use, self._state.table.demands[slot]
+        if use is None:
+            return lane.pools
+        asked = {pool: asked_milli(demand, self._state.cluster.spec.pools[pool]) for pool in lane.pools}
+        return tuple(
+            pool
+            for pool, milli in asked.items()
+            if use.bound(lane.tenant, pool, milli) < 0 or use.is_entitled(lane.tenant, pool, milli)
+        )
+
+    def _promote(self, slot: int, pools: tuple[int, ...]) -> bool:
+        """Let a job go before all others of its tenant and class, if it may have a reservation on one of the pools."""
+        state, own = self._state, rank(self._state, slot)
+        plans = state.reservations
+        before = {
+            pool: {p.slot for p in plans.get(pool, ()) if not (p.tentative or p.victims) and rank(state, p.slot) <= own}
+            for pool in pools
+        }
+        free = tuple(pool for pool in pools if len(before[pool]) < (state.policy.reservations or 0))
+        if not free or not plan.may_reserve(state, self._layer, free, self._reserved):
+            return False
+        self._tx.promote(slot)
+        if plan.reserve(state, self._tx, slot, free, self._now):
+            self._reserved += 1
+            state.blocked = [*state.blocked, slot]
+        return True
+
+    def _submit_s(self, slot: int) -> float:
+        job = self._state.table.jobs[slot]
+        return self._now if job is None else job.submit_s
+
+    def _waited_s(self, slot: int) -> float:
+        return self._now - self._submit_s(slot)
