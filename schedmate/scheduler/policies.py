@@ -138,6 +138,10 @@ class Policy:
     def __post_init__(self) -> None:
         if self.preempts and (self.reservations is None or self.starts_by_plan):
             raise ValueError(f"policy {self.name} can not evict for others: nothing starts before what is planned")
+        if self.ageing_s < math.inf and self.order in (by_estimate, by_area, by_grace):
+            raise ValueError(f"policy {self.name} can not let jobs age: its order does not look at how long they wait")
+        if self.patience is not None and self.starts_by_plan:
+            raise ValueError(f"policy {self.name} has a plan for everybody: nobody has to be patient for one")
 
     @property
     def starts_by_plan(self) -> bool:

@@ -103,6 +103,7 @@ def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], no
     layer = state.layer
     if layer is None:
         return False
+    tx.drop_tentative(slot)
     best: Reservation | None = None
     searches: dict[int, list[_Search]] = {}
     for pool in pools:

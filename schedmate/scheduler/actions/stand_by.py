@@ -18,13 +18,14 @@ from heapq import merge
 from itertools import islice
 
 from schedmate.scheduler.actions import plan
+from schedmate.scheduler.actions.admit import may_wait_for
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.policies import Patience
 from schedmate.scheduler.promises import rank
 from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.state import State
 from schedmate.scheduler.tenants import Queueing
-from schedmate.scheduler.transaction import Transaction, asked_milli
+from schedmate.scheduler.transaction import Transaction
 from schedmate.scheduler.trial import Place, Trial
 
 #: Jobs of one lane that are looked at in a cycle: some can not be planned for, for want of quota or of hardware.
@@ -88,15 +89,7 @@ class _StandingBy:
 
     def _pools(self, slot: int, lane: QueueLane) -> tuple[int, ...]:
         """The pools on which it is not for quota that a job waits."""
-        use, demand = self._layer.use, self._state.table.demands[slot]
-        if use is None:
-            return lane.pools
-        asked = {pool: asked_milli(demand, self._state.cluster.spec.pools[pool]) for pool in lane.pools}
-        return tuple(
-            pool
-            for pool, milli in asked.items()
-            if use.bound(lane.tenant, pool, milli) < 0 or use.is_entitled(lane.tenant, pool, milli)
-        )
+        return tuple(pool for pool in lane.pools if may_wait_for(self._state, self._layer, slot, lane, pool))
 
     def _promote(self, slot: int, pools: tuple[int, ...]) -> bool:
         """Let a job go before all others of its tenant and class, if it may have a reservation on one of the pools."""

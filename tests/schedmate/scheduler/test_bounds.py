@@ -22,6 +22,8 @@ bound = st.builds(
     leaves_s=seconds,
     rank=st.sampled_from([-math.inf, -2.0, -0.0]),
     since=st.integers(0, 4).map(float),
+    place_s=st.sampled_from([-1.0, 0.0, 3.0]),
+    sequence=st.integers(0, 3).map(float),
     tenant=st.integers(0, TENANTS - 1),
     lane=st.integers(0, 1),
 )
@@ -32,11 +34,22 @@ plan = st.builds(
     hard=st.booleans(),
     takes_promise=st.booleans(),
     bound_before=st.sampled_from([-1.0, 0.0, 2.0, 5.0]),
+    behind=st.none() | st.tuples(st.sampled_from([-1.0, 0.0, 3.0]), st.integers(0, 3), st.integers(0, TENANTS - 1)),
 )
 
 
+def stands_behind(job: Bound, each: PlanBound) -> bool:
+    """A tentative plan binds lower classes, and of its own those of its tenant that come later."""
+    if each.behind is None or job.rank != each.rank:
+        return job.rank > each.rank
+    place_s, sequence, tenant = each.behind
+    return job.tenant == tenant and (place_s, sequence) < (job.place_s, job.sequence)
+
+
 def runs_beyond(job: Bound, each: PlanBound) -> bool:
-    if each.rank > job.rank and not job.since < each.bound_before:
+    if not (
+        each.rank <= job.rank or job.since < each.bound_before if each.behind is None else stands_behind(job, each)
+    ):
         return False
     if NOW + (job.limit_s if each.hard else job.within_s) <= each.start_s:
         return False
