@@ -6,7 +6,6 @@ of one demand on one set of pools: whether something of that size fits is one qu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -145,8 +144,8 @@ class ClassQueue:
         if group.settled:
             group.settled.clear()
 
-    def ripen(self, now: float) -> Iterable[QueueLane]:
-        """Notes who has waited long enough by now; the lanes in which somebody might have."""
+    def ripe_lanes(self, now: float) -> list[QueueLane]:
+        """Notes who has waited long enough by now; the lanes in which somebody has."""
         young, live = self.young, self._live
         while young and young[0][0] <= now:
             _, entry, number = heappop(young)
@@ -154,7 +153,10 @@ class ClassQueue:
                 lane = self.ripening[number] = self.lanes[number]
                 lane.ripe.add(entry)
                 heappush(lane.by_age, (entry[1], entry))
-        return self.ripening.values()
+        found = [lane for lane in self.ripening.values() if lane.ripe.first() is not None]
+        if len(found) < len(self.ripening):
+            self.ripening = {lane.number: lane for lane in found}
+        return found
 
     def slots(self) -> list[int]:
         """The waiting slots without a reservation, by class and order."""

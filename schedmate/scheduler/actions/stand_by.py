@@ -12,7 +12,6 @@ off everything else more slowly, so nobody gains by it.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
@@ -20,6 +19,7 @@ from itertools import islice
 from schedmate.scheduler.actions import plan
 from schedmate.scheduler.actions.admit import may_wait_for
 from schedmate.scheduler.classes import QueueLane
+from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.policies import Patience
 from schedmate.scheduler.promises import rank
 from schedmate.scheduler.queue_layer import QueueLayer
@@ -35,32 +35,36 @@ DEPTH = 16
 def stand_by(state: State, tx: Transaction, now: float) -> None:
     """Runs after `fill`, when all who wait are blocked."""
     patience, layer = state.policy.patience, state.layer
-    if patience is not None and layer is not None:
-        plan.plan(state, tx, now)
-        _StandingBy(state, layer, tx, patience, now).through()
+    if patience is None or layer is None:
+        return
+    lanes = layer.queue.ripe_lanes(now)
+    if lanes or layer.tentative:
+        if layer.void or not layer.is_idle:
+            plan.plan(state, tx, now)
+        _StandingBy(state, layer, tx, patience, now).through(lanes)
 
 
 class _StandingBy:
     def __init__(self, state: State, layer: QueueLayer, tx: Transaction, patience: Patience, now: float) -> None:
         self._state, self._layer, self._tx, self._patience, self._now = state, layer, tx, patience, now
-        self._trial = Trial(state, tx, now)
         backlog = state.queue.backlog
         backlog_s = 0.0 if backlog is None else backlog.total_ms / 1000 / state.cluster.spec.gpus
         self._bound_s = patience.bound_s(backlog_s)
-        self._plans: Counter[int] = Counter()
+        #: By pool, how many have a tentative plan there.
+        self._plans = [0] * len(state.cluster.pools)
         self._reserved = 0
 
-    def through(self) -> None:
+    def through(self, lanes: list[QueueLane]) -> None:
         """Those who have waited too long first, then the tentative plans, in the order of the queue."""
-        queueing, ripening = self._layer.tree.queueing, self._layer.queue.ripen(self._now)
-        lanes = [e for e in ripening if e.rank > -math.inf and queueing[e.tenant] is Queueing.BACKFILL]
+        layer, queueing = self._layer, self._layer.tree.queueing
+        lanes = [lane for lane in lanes if lane.rank > -math.inf and queueing[lane.tenant] is Queueing.BACKFILL]
         for lane in lanes:
-            oldest = self._layer.queue.oldest(lane)
+            oldest = layer.queue.oldest(lane)
             if oldest is not None and self._waited_s(oldest[2]) >= self._bound_s:
                 self._promote(oldest[2], self._pools(oldest[2], lane))
         planned = {each.slot: each for plans in self._state.reservations.values() for each in plans if each.tentative}
         kept = set[int]()
-        for _, slot, lane in merge(*(self._ripe(lane) for lane in lanes)):
+        for slot, lane in self._in_order(lanes):
             pools = self._pools(slot, lane)
             if self._are_taken(pools):
                 continue
@@ -71,17 +75,26 @@ class _StandingBy:
                 continue
             self._plans[tentative.pool] += 1
             kept.add(slot)
-        for slot in self._layer.tentative - kept:
+        for slot in layer.tentative - kept:
             self._tx.drop_tentative(slot)
 
-    def _ripe(self, lane: QueueLane) -> Iterator[tuple[Place, int, QueueLane]]:
-        """Those of a lane who have waited long enough, in order."""
-        lane.ripe.first()
+    def _in_order(self, lanes: list[QueueLane]) -> Iterator[tuple[int, QueueLane]]:
+        """Those who have waited long enough, and their lanes, in the order of all that wait."""
+        if len(lanes) == 1:
+            return ((entry[2], lanes[0]) for entry in self._ripe(lanes[0]))
+        trial = Trial(self._state, self._tx, self._now)
+        return ((slot, lane) for _, slot, lane in merge(*(self._placed(trial, lane) for lane in lanes)))
+
+    def _placed(self, trial: Trial, lane: QueueLane) -> Iterator[tuple[Place, int, QueueLane]]:
+        return ((trial.place_of(lane, entry), entry[2], lane) for entry in self._ripe(lane))
+
+    def _ripe(self, lane: QueueLane) -> Iterator[Entry]:
+        """The first of a lane who have waited long enough, in order."""
         for entry in islice(lane.ripe.walk(), DEPTH):
             if self._are_taken(lane.pools):
                 return
             if self._waited_s(entry[2]) >= self._patience.after_s:
-                yield self._trial.place_of(lane, entry), entry[2], lane
+                yield entry
 
     def _are_taken(self, pools: tuple[int, ...]) -> bool:
         """Whether there are as many tentative plans as there may be on all the pools."""
