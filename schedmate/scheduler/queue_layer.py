@@ -56,7 +56,8 @@ class QueueLayer:
     ``evictable`` runs and could make room; ``no_victims``: what it rests on that
     nobody is evicted for a waiting job (see `actions.preempt`); ``spared_s``: when that changes because something has
     run long enough; ``sought_s``: by sequence, when victims were last looked for in vain where many run. ``claimed``:
-    slots for which others leave, ``tentative`` those with a tentative plan: they still wait in their lanes.
+    slots for which others leave, ``tentative`` those with a tentative plan: they still wait in their lanes. ``undone``
+    counts how often decisions were taken back.
     """
 
     tree: TenantTree
@@ -95,6 +96,7 @@ class QueueLayer:
     grow_s: float = math.inf
     promised: dict[int, int] = field(default_factory=dict)
     tentative: frozenset[int] = frozenset()
+    undone: int = 0
 
     @property
     def is_idle(self) -> bool:

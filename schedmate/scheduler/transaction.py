@@ -415,6 +415,7 @@ class Transaction:
         ) = point.state  # type: ignore[assignment]  # fmt: skip
         if state.layer is not None:
             state.layer.put_back(point.layer)
+            state.layer.undone += 1
 
 
 def is_there(state: State, victim: Victim) -> bool:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from heapq import merge
-from itertools import islice
 
 from schedmate.scheduler.actions import plan
 from schedmate.scheduler.actions.admit import may_wait_for
@@ -90,7 +89,7 @@ class _StandingBy:
 
     def _ripe(self, lane: QueueLane) -> Iterator[Entry]:
         """The first of a lane who have waited long enough, in order."""
-        for entry in islice(lane.ripe.walk(), DEPTH):
+        for entry in lane.ripe.few(DEPTH):
             if self._are_taken(lane.pools):
                 return
             if self._waited_s(entry[2]) >= self._patience.after_s:
