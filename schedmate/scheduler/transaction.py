@@ -437,6 +437,6 @@ def asked_milli(demand: Demand, pool: PoolSpec) -> int:
 
 def milli_of(demand: Demand, shares: Shares) -> int:
     """What a placement counts in its tenant's quota, in thousandths of a GPU."""
-    if not demand.roles:
+    if demand.whole:
         return demand.gpu_milli
     return sum(share[1] * WHOLE_MILLI + (share[3] if len(share) > 3 else 0) for share in shares)
