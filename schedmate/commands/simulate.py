@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from prompts.errors import UserError
+from schedmate.commands.replay_flags import Checkpoint, Restart, restarts
 from schedmate.commands.trace_flags import Delimiter, Format, TimeUnit, Timezone
 from schedmate.console import err, out, print_json, progress, safe
 
@@ -32,8 +33,8 @@ def simulate(
         str,
         typer.Option(
             "--policy",
-            help="One or more, with commas, of fifo, best-effort, sjf, easy, conservative, saf, qssf, "
-            "kant, patient, core.",
+            help="One or more, with commas, of fifo, best-effort, sjf, easy, conservative, saf, qssf, srtf, "
+            "srsf, tiresias, kant, patient, core.",
             metavar="P[,P...]",
         ),
     ] = "fifo",
@@ -59,6 +60,8 @@ def simulate(
     time_unit: TimeUnit = "",
     delimiter: Delimiter = "",
     timezone: Timezone = "",
+    checkpoint: Checkpoint = None,
+    restart: Restart = None,
     shakes: Annotated[
         int | None,
         typer.Option(
@@ -85,8 +88,9 @@ def simulate(
 
     fifo and sjf have a strict head; best-effort skips what does not fit; easy gives the blocked head a reservation and
     backfills; conservative reserves for everybody; saf takes the smallest GPU time first; qssf does so by predictions,
-    with a strict head; kant is SchedMate's own core, in the style of the paper of that name; patient takes small jobs
-    first and bounds how long large ones wait; core adds tenants, priorities and preemption. What each knows:
+    with a strict head; srtf, srsf and tiresias evict running jobs for those with less time or GPU time to go, or
+    with less GPU time had; kant is SchedMate's own core, in the style of the paper of that name; patient takes small
+    jobs first and bounds how long large ones wait; core adds tenants, priorities and preemption. What each knows:
     docs/metrics.md. What a CSV may call its columns: docs/traces.md.
 
     Example: schedmate simulate jobs.csv --nodes 72 --policy fifo,easy,kant --estimates requested
@@ -94,9 +98,10 @@ def simulate(
     from schedmate.comparison.collect import replays
     from schedmate.files import check_output
     from schedmate.knowledge import ESTIMATES, estimates_named, lacks_users, uses_estimates
-    from schedmate.simulator import policy_named
+    from schedmate.simulator import Conditions, policy_named
     from schedmate.traces import trace_options
 
+    conditions = Conditions(restarts(checkpoint, restart))
     spec, tenants = _cluster(nodes, gpus_per_node, cluster)
     names = _policies(policy)
     needing = [policy_named(name).name for name in names if policy_named(name).needs_estimates]
@@ -135,6 +140,7 @@ def simulate(
                 name,
                 lambda: estimates_named(estimates),
                 tenants=tenants,
+                conditions=conditions,
                 seeds=seeds,
                 detailed=detailed or report is not None,
                 advance=advance,
@@ -259,6 +265,12 @@ def _print_table(trace: Path, spec: ClusterSpec, estimates: str, summaries: Mapp
     for label, key in (("completion (JCT)", "jct_s"), ("waiting", "queueing_s")):
         for quantile in _SPREAD:
             table.add_row(f"{label}, {quantile}", *(short_duration(s[key][quantile]) for s in every))
+    if any(s["evictions"] for s in every):
+        table.add_row("delay (JCT less runtime), mean", *(short_duration(s["delay_s"]["mean"]) for s in every))
+        table.add_row("evictions", *(f"{s['evictions']:,}" for s in every))
+        table.add_row(
+            "  GPU time lost and restarting", *(short_duration(s["lost_gpu_s"] + s["restart_gpu_s"]) for s in every)
+        )
     for bucket, wait in every[0]["jwtd_s"].items():
         if wait["jobs"]:
             gpus = f"{bucket} GPU{'s' * (bucket != '1')}"

@@ -20,6 +20,7 @@ from schedmate.scheduler.actions.grow import grow
 from schedmate.scheduler.actions.pass_by import pass_by
 from schedmate.scheduler.actions.plan import plan
 from schedmate.scheduler.actions.preempt import preempt
+from schedmate.scheduler.actions.rerank import rerank
 from schedmate.scheduler.actions.reserve import reserve
 from schedmate.scheduler.applying import Book, apply
 from schedmate.scheduler.changes import change_hints, change_tenants
@@ -73,7 +74,7 @@ class Scheduler:
             policy,
             cluster,
             table,
-            PendingQueue(table.live, sized=plans, patient=policy.patience is not None),
+            PendingQueue(table.live, sized=plans or policy.ranking is not None, patient=policy.patience is not None),
             place=rule_named(policy.placement),
             ends=ExpectedEnds() if plans else None,
             limits=ExpectedEnds() if policy.guarantees and not layered else None,
@@ -88,6 +89,8 @@ class Scheduler:
             )  # fmt: skip
         elif policy.patience is not None:
             self.actions = (pass_by,)
+        elif policy.ranking is not None:
+            self.actions = (rerank,)
         else:
             self.actions = (allocate, reserve, backfill) if plans else (allocate,)
         self._lanes: dict[tuple[int, str | None], tuple[Lane, Demand]] = {}
@@ -118,7 +121,7 @@ class Scheduler:
         table.assumed[slot] = policy.assume(job)
         table.pools[slot] = -1
         if table.evictions[slot]:
-            table.evictions[slot], table.done_s[slot] = 0, 0.0
+            table.evictions[slot], table.done_s[slot], table.served_s[slot] = 0, 0.0, 0.0
         state.enqueue(slot, entry)
         state.fresh.append(slot)
         return slot
@@ -141,7 +144,7 @@ class Scheduler:
         if demand.elastic:
             table.assumed[slot] = assumed_again(table.assumed[slot], 0.0, 0.0, slowest(job, demand))
         table.pools[slot] = -1
-        table.done_s[slot] = 0.0
+        table.done_s[slot] = table.served_s[slot] = 0.0
         table.evictions[slot] = table.preemptions[slot] = 0
         table.since[slot] = state.cycles
         state.enqueue(slot, entry)
@@ -263,7 +266,7 @@ class Scheduler:
     @property
     def evicted(self) -> tuple[int, ...]:
         """The slots evicted since the last cycle began, in order; they wait again."""
-        return self.state.layer.evicted if self.state.layer is not None else ()
+        return self.state.layer.evicted if self.state.layer is not None else self.state.evicted
 
     @property
     def preemptions(self) -> tuple[Preemption, ...]:
@@ -345,6 +348,8 @@ class Scheduler:
         state = self.state
         if state.layer is not None:
             return self._layered_wake_s(state.layer)
+        if state.policy.ranking is not None:
+            return state.rank_s
         if state.ends is None or not state.reservations:
             return math.inf
         return next((end_s for end_s, _ in state.ends.order if end_s > self._last_s), math.inf)

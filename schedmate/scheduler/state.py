@@ -6,6 +6,7 @@ are used again, so memory follows the jobs that are present and not those that e
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from schedmate.scheduler.classes import QueueLane
@@ -27,14 +28,14 @@ _NOTHING_ASKED = Demand.plain(1)
 class JobTable:
     """Jobs by slot. A slot waits while ``live`` holds its queue entry and runs while ``shares`` is not None.
 
-    ``done_s`` is the work saved in earlier runs and ``evictions`` their number, ``preemptions`` how many of these made
-    room for another job; ``since`` is the number of cycles there had been when the job came into its class. The full
-    queue layer has ``queue_lanes`` in place of ``lanes``. ``phases`` are those of the running elastic jobs, by slot.
+    ``done_s`` is the work saved in earlier runs, ``served_s`` what was worked in them, ``evictions`` their number,
+    ``preemptions`` how many of these made room for another job; ``since`` is the number of cycles there had been when
+    the job came into its class. The full queue layer has ``queue_lanes`` in place of ``lanes``. ``phases`` are those of the running elastic jobs, by slot.
     """
 
     __slots__ = (
         "assumed", "demands", "done_s", "entries", "evictions", "free", "gpus", "jobs", "lanes", "live", "phases",
-        "pools", "preemptions", "queue_lanes", "reasons", "shares", "since", "starts_s",
+        "pools", "preemptions", "queue_lanes", "reasons", "served_s", "shares", "since", "starts_s",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -51,6 +52,7 @@ class JobTable:
         self.reasons: list[str] = []
         self.queue_lanes: list[QueueLane | None] = []
         self.done_s: list[float] = []
+        self.served_s: list[float] = []
         self.evictions: list[int] = []
         self.preemptions: list[int] = []
         self.since: list[int] = []
@@ -82,6 +84,7 @@ class JobTable:
         self.reasons.append("")
         self.queue_lanes.append(None)
         self.done_s.append(0.0)
+        self.served_s.append(0.0)
         self.evictions.append(0)
         self.preemptions.append(0)
         self.since.append(0)
@@ -123,8 +126,9 @@ class State:
     them. ``blocked`` are the heads that could not start in this cycle, in order, and ``reserved_for`` those for which
     ``reservations`` (by pool number; all of them bind) were made; ``stale`` says that a job ended or overran
     against what they assume. ``fresh`` are the slots submitted since the last cycle; ``gained`` says that something
-    happened since then that may let an older waiting job start. The lists and dictionaries are replaced, never changed
-    in place, so that a transaction can put them back. ``layer`` is there for policies with the full queue layer, which
+    happened since then that may let an older waiting job start. Of policies with a `Ranking`: ``evicted`` since the
+    last cycle began, and ``rank_s``, when the rank of a running job gets worse. The lists and dictionaries are
+    replaced, never changed in place, so that a transaction can put them back. ``layer`` is there for policies with the full queue layer, which
     keeps the queue and the ends in it. ``cycles`` is how many there have been.
     """
 
@@ -141,6 +145,8 @@ class State:
     fresh: list[int] = field(default_factory=list)
     stale: bool = False
     gained: bool = False
+    evicted: tuple[int, ...] = ()
+    rank_s: float = math.inf
     layer: QueueLayer | None = None
     cycles: int = 0
 

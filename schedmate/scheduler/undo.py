@@ -20,7 +20,7 @@ from schedmate.scheduler.state import State
 
 #: What an eviction changes of a job, and starting again in the same transaction.
 CHANGED_BY_EVICTION = (
-    "pools", "done_s", "assumed", "entries", "evictions", "preemptions", "starts_s", "reasons", "gpus",
+    "pools", "done_s", "served_s", "assumed", "entries", "evictions", "preemptions", "starts_s", "reasons", "gpus",
 )  # fmt: skip
 
 

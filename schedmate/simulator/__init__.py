@@ -17,6 +17,7 @@ For charts: `Result.gar`, `Result.gfr` and `Result.queue_length` are step functi
 are arrays with one value a job.
 """
 
+from schedmate.simulator.conditions import Conditions
 from schedmate.simulator.estimates import (
     Estimates,
     Hostile,
@@ -33,6 +34,7 @@ from schedmate.simulator.shake import shaken
 from schedmate.simulator.simulation import policy_named, simulate
 
 __all__ = [
+    "Conditions",
     "Distribution",
     "Estimates",
     "Hostile",

@@ -143,7 +143,7 @@ def _owners(result: Result, told: Mapping[str, Told]) -> dict[str, Any]:
     for stay in result.stays():
         gpus = sum(share[1] + (share[3] / 1000 if len(share) > 3 else 0.0) for share in stay.shares)
         gpu_s[stay.job] += gpus * (stay.until_s - stay.from_s)
-    slowdown = bounded_slowdown(result.jct_s, result.runtime_s)
+    slowdown = bounded_slowdown(result.jct_s, result.work_s)
     by_gpu_s = np.bincount(owner, gpu_s)
     order = np.argsort(-by_gpu_s, kind="stable")
     shown, rest = order[:MOST_OWNERS], order[MOST_OWNERS:]

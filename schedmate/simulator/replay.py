@@ -74,13 +74,14 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
     cluster, table = scheduler.state.cluster, scheduler.state.table
     all_shares, starts_s, pools, fragmented_nodes = table.shares, table.starts_s, table.pools, cluster.fragmented_nodes
     plans, layer = scheduler.state.ends is not None, scheduler.state.layer
+    evicts = layer is not None or scheduler.state.policy.ranking is not None
     learned = estimates.ended if estimates.learns else None
     note_job, note_moment, places, ids = log.jobs.extend, log.moments.extend, log.places, log.ids
     tenants = log.tenants
     present: list[JobRecord] = []  # by slot
     numbers: list[int] = []  # by slot
     ends: list[tuple[float, int]] = []
-    runs = _Runs(scheduler, log, ends, numbers) if layer is not None else None
+    runs = _Runs(scheduler, log, ends, numbers) if evicts else None
     waiting = 0
     chunk = arrivals.next_chunk()
     at, size = 0, len(chunk)
@@ -89,7 +90,7 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
         now = next_submit
         if ends and ends[0][0] < now:
             now = ends[0][0]
-        if layer is not None or (plans and scheduler.state.reservations):
+        if evicts or (plans and scheduler.state.reservations):
             now = min(now, scheduler.wake_s)
         if now == math.inf:
             return
@@ -98,7 +99,7 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
             record, shares = present[slot], all_shares[slot] or ()
             number, pool = numbers[slot], pools[slot]
             start_s = starts_s[slot] if runs is None else runs.end(slot, now)
-            note_job((number, record.submit_s, start_s, now, record.gpus, len(shares), pool))
+            note_job((number, record.submit_s, start_s, now, record.gpus, len(shares), pool, record.duration_s or 0.0))
             if places is not None:
                 places[number] = (pool, shares)
                 if runs is None:

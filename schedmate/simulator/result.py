@@ -30,7 +30,8 @@ class Result:
     """One policy on one trace.
 
     Arrays are one value a job, in the order of submission: ``job_ids``, ``submit_s``, ``start_s``, ``end_s``, ``gpus``,
-    ``nodes`` (how many), ``pool`` (number in ``cluster.pools``). ``times_s``, ``allocated_gpus``,
+    ``nodes`` (how many), ``pool`` (number in ``cluster.pools``), ``work_s`` (the runtime of its
+    record). ``times_s``, ``allocated_gpus``,
     ``fragmented_nodes`` and ``waiting_jobs`` are one value a moment, true until the next. ``evictions`` counts running
     jobs that had to leave (their start is the first), ``lost_gpu_s`` the GPU time of their runs that was not saved,
     ``restart_gpu_s`` what starting again took, ``moves`` how many of them went on elsewhere at once,
@@ -51,6 +52,7 @@ class Result:
     gpus: Floats
     nodes: Floats
     pool: NDArray[np.int64]
+    work_s: Floats
     times_s: Floats
     allocated_gpus: Floats
     fragmented_nodes: Floats
@@ -80,6 +82,11 @@ class Result:
     def jct_s(self) -> Floats:
         """End minus submission."""
         return self.end_s - self.submit_s
+
+    @cached_property
+    def delay_s(self) -> Floats:
+        """JCT minus the runtime of the record: waiting, and what evictions and other mishaps cost."""
+        return self.jct_s - self.work_s
 
     @cached_property
     def runtime_s(self) -> Floats:
@@ -129,7 +136,7 @@ class Result:
 
     def summary(self) -> dict[str, Any]:
         """All metrics as plain data (docs/json/simulate.md)."""
-        slow = bounded_slowdown(self.jct_s, self.runtime_s)
+        slow = bounded_slowdown(self.jct_s, self.work_s)
         least = least_nodes(self.gpus, [p.gpus_per_node for p in self.cluster.pools], self.pool)
         return {
             "policy": self.policy,
@@ -138,6 +145,7 @@ class Result:
             "skipped": dict(self.skipped),
             "jct_s": asdict(Distribution.of(self.jct_s)),
             "queueing_s": asdict(Distribution.of(self.waiting_s)),
+            "delay_s": asdict(Distribution.of(self.delay_s)),
             "bounded_slowdown": asdict(Distribution.of(slow)),
             "gar": _series(self.gar),
             "sor": self.gar.mean(),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from schedmate.scheduler.cluster_types import Shares
 
 Floats = NDArray[np.float64]
-_JOB_FIELDS = 7
+_JOB_FIELDS = 8
 _MOMENT_FIELDS = 4
 
 
@@ -28,8 +28,9 @@ class Stay(NamedTuple):
 
 @dataclass(slots=True)
 class RunLog:
-    """``jobs`` holds seven numbers a job (number in the order of submission, submit, start, end, GPUs, nodes, pool) and
-    ``moments`` four a moment (time, allocated GPUs, fragmented nodes, waiting jobs), each true until the next one.
+    """``jobs`` holds eight numbers a job (number in the order of submission, submit, start, end, GPUs, nodes, pool,
+    work) and ``moments`` four a moment (time, allocated GPUs, fragmented nodes, waiting jobs), each true until the
+    next one.
 
     ``ids`` are the job ids in the order of submission. Where placements are kept, ``places`` maps that number to (pool
     number, shares) and ``stays`` has every stretch of time for which a job kept the same GPUs. ``skipped`` counts
@@ -61,7 +62,7 @@ class RunLog:
             self.examples.append(example)
 
     def job_columns(self) -> tuple[Floats, ...]:
-        """Number, submit, start, end, GPUs, nodes, pool: one array each, in the order of submission."""
+        """Number, submit, start, end, GPUs, nodes, pool, work: one array each, in the order of submission."""
         table = np.frombuffer(self.jobs, dtype=np.float64).reshape(-1, _JOB_FIELDS)
         return tuple(table[np.argsort(table[:, 0], kind="stable")].T)
 
