@@ -33,7 +33,7 @@ def simulate(
         str,
         typer.Option(
             "--policy",
-            help="One or more, with commas, of fifo, best-effort, sjf, easy, conservative, saf, qssf, srtf, "
+            help="One or more, with commas, of fifo, best-effort, sjf, easy, conservative, saf, qssf, multifactor, srtf, "
             "srsf, tiresias, kant, patient, core.",
             metavar="P[,P...]",
         ),
@@ -88,10 +88,11 @@ def simulate(
 
     fifo and sjf have a strict head; best-effort skips what does not fit; easy gives the blocked head a reservation and
     backfills; conservative reserves for everybody; saf takes the smallest GPU time first; qssf does so by predictions,
-    with a strict head; srtf, srsf and tiresias evict running jobs for those with less time or GPU time to go, or
-    with less GPU time had; kant is SchedMate's own core, in the style of the paper of that name; patient takes small
-    jobs first and bounds how long large ones wait; core adds tenants, priorities and preemption. What each knows:
-    docs/metrics.md. What a CSV may call its columns: docs/traces.md.
+    with a strict head; multifactor goes by age, size and fair share of users as Slurm does; srtf, srsf and tiresias
+    evict running jobs for those with less time or GPU time to go, or with less GPU time had; kant is SchedMate's own
+    core, in the style of the paper of that name; patient takes small jobs first and bounds how long large ones wait;
+    core adds tenants, priorities and preemption. What each knows: docs/metrics.md. What a CSV may call its columns:
+    docs/traces.md.
 
     Example: schedmate simulate jobs.csv --nodes 72 --policy fifo,easy,kant --estimates requested
     """

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from schedmate.scheduler.disruption import Disruption
+from schedmate.scheduler.factors import Factors
 from schedmate.scheduler.ranking import Rank, Ranking, attained, remaining, remaining_area
 from schedmate.scheduler.tenants import Queueing
 from schedmate.scheduler.types import Job
@@ -86,7 +87,7 @@ class Policy:
     ``reserve_from``, see `Patience`. ``needs_estimates``: it has no meaning for jobs without ``estimate_s``;
     ``needs_users``: nor for a trace that does not say whose its jobs are. ``ranking`` stands in place of
     ``reserve_from`` as well: running jobs are evicted for waiting ones that rank before them, see `actions.rerank`;
-    ``order`` is then the rank of a job that has not run yet.
+    ``order`` is then the rank of a job that has not run yet. ``factors`` stand in place of ``order``.
 
     With ``reservations`` the policy has the full queue layer: priority classes, tenants, several reservations. The rest
     below is for it alone.
@@ -117,6 +118,7 @@ class Policy:
     reserve_from: Order | None = None
     patience: Patience | None = None
     ranking: Ranking | None = None
+    factors: Factors | None = None
     guarantees: bool = False
     needs_estimates: bool = False
     needs_users: bool = False
@@ -141,6 +143,8 @@ class Policy:
             self.reservations is not None or self.patience is not None or self.reserve_from
         ):
             raise ValueError(f"policy {self.name} has a ranking, so it plans nothing")
+        if self.factors is not None and (self.reservations is not None or self.patience is not None or self.ranking):
+            raise ValueError(f"policy {self.name} has factors, so its order is theirs")
         if self.preempts and (self.reservations is None or self.starts_by_plan):
             raise ValueError(f"policy {self.name} can not evict for others: nothing starts before what is planned")
 
@@ -152,11 +156,11 @@ class Policy:
     @property
     def knows_tenants(self) -> bool:
         """Whether there is a `with_queue_layer` of it."""
-        return self.patience is None and self.ranking is None
+        return self.patience is None and self.ranking is None and self.factors is None
 
     def with_queue_layer(self) -> Policy:
-        """This policy with the full queue layer; the same one if it has it. ``ValueError`` with `Patience` or a
-        `Ranking`."""
+        """This policy with the full queue layer; the same one if it has it. ``ValueError`` with `Patience`, a
+        `Ranking` or `Factors`."""
         if self.reservations is not None:
             return self
         if not self.knows_tenants:
@@ -339,6 +343,18 @@ POLICIES: Mapping[str, Policy] = {
             "smallest predicted GPU time first; a blocked head blocks all behind it; meant for predicted estimates",
             by_area,
             expected,
+            needs_users=True,
+        ),
+        # Slurm's priority/multifactor with the weights of the example in its documentation, and EASY in place of its
+        # backfill: see `factors`. Knows users and stated runtimes.
+        Policy(
+            "multifactor",
+            "by age, fair share of users and size, as Slurm's multifactor priority; EASY backfill beside the first",
+            alike,
+            stated,
+            reserve_from=at_once,
+            factors=Factors(),
+            needs_estimates=True,
             needs_users=True,
         ),
         # Shortest remaining time first: Schrage and Miller, "The queue M/G/1 with the shortest remaining processing

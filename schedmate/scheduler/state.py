@@ -15,6 +15,7 @@ from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.elastic import Phase
 from schedmate.scheduler.expected_ends import ExpectedEnds
+from schedmate.scheduler.factors import NO_STANDING, Accounts, Standing
 from schedmate.scheduler.pending import Entry, Lane, PendingQueue
 from schedmate.scheduler.placement import PlacementRule, place
 from schedmate.scheduler.policies import Assumed, Policy
@@ -30,7 +31,8 @@ class JobTable:
 
     ``done_s`` is the work saved in earlier runs, ``served_s`` what was worked in them, ``evictions`` their number,
     ``preemptions`` how many of these made room for another job; ``since`` is the number of cycles there had been when
-    the job came into its class. The full queue layer has ``queue_lanes`` in place of ``lanes``. ``phases`` are those of the running elastic jobs, by slot.
+    the job came into its class. The full queue layer has ``queue_lanes`` in place of ``lanes``. ``phases`` are those of
+    the running elastic jobs, by slot.
     """
 
     __slots__ = (
@@ -126,10 +128,13 @@ class State:
     them. ``blocked`` are the heads that could not start in this cycle, in order, and ``reserved_for`` those for which
     ``reservations`` (by pool number; all of them bind) were made; ``stale`` says that a job ended or overran
     against what they assume. ``fresh`` are the slots submitted since the last cycle; ``gained`` says that something
-    happened since then that may let an older waiting job start. Of policies with a `Ranking`: ``evicted`` since the
-    last cycle began, and ``rank_s``, when the rank of a running job gets worse. The lists and dictionaries are
-    replaced, never changed in place, so that a transaction can put them back. ``layer`` is there for policies with the full queue layer, which
+    happened since then that may let an older waiting job start. The lists and dictionaries are replaced, never changed
+    in place, so that a transaction can put them back. ``layer`` is there for policies with the full queue layer, which
     keeps the queue and the ends in it. ``cycles`` is how many there have been.
+
+    Of policies with a `Ranking`: ``evicted`` since the last cycle began, and ``rank_s``, when the rank of a running job
+    gets worse. Of those with `Factors`: ``accounts``, what they have used, ``standing``, how that counts at present,
+    and ``rank_s``, when that is worked out again.
     """
 
     policy: Policy
@@ -147,6 +152,8 @@ class State:
     gained: bool = False
     evicted: tuple[int, ...] = ()
     rank_s: float = math.inf
+    accounts: Accounts | None = None
+    standing: Standing = NO_STANDING
     layer: QueueLayer | None = None
     cycles: int = 0
 

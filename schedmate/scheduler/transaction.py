@@ -54,7 +54,7 @@ class Transaction:
         state = self._state  # this is done for every job: a savepoint would take a while to make
         self._saved = (
             state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained,
-            state.evicted, state.rank_s,
+            state.evicted, state.rank_s, state.standing,
         )  # fmt: skip
         self._saved_layer = state.layer.saved() if state.layer is not None else ()
         self.started = []
@@ -81,6 +81,8 @@ class Transaction:
             state.limits.add(slot, now + table.assumed[slot].limit_s)
         self.started.append(slot)
         self._log.append(("start", slot, shares, 0.0))
+        if state.accounts is not None:
+            self._account(slot, table.gpus[slot], now)
         if state.layer is not None:
             self._enter(state.layer, slot, now)
 
@@ -106,6 +108,8 @@ class Transaction:
         if table.phases and slot in table.phases:
             self._log.append(("phase", slot, table.phases.pop(slot), 0.0))
         state.gained = True
+        if state.accounts is not None:
+            self._account(slot, -table.gpus[slot], now)
         self._log.append(("stop", slot, shares, end_s))
         if state.layer is not None:
             state.layer.freed(cluster.pools[table.pools[slot]], table.pools[slot], shares)
@@ -369,10 +373,18 @@ class Transaction:
 
     def promote(self, slot: int) -> None:
         """Move the waiting job in ``slot`` before all that were not promoted."""
-        state = self._state
-        old = state.table.entries[slot]
-        self._log.append(("promote", slot, old, 0.0))
-        state.enqueue(slot, (-math.inf, old[1], slot))
+        self.reorder(slot, -math.inf)
+
+    def reorder(self, slot: int, key: float) -> None:
+        """Move the waiting job in ``slot`` to another place in the queue."""
+        old = self._state.table.entries[slot]
+        self._log.append(("reorder", slot, old, 0.0))
+        self._state.enqueue(slot, (key, old[1], slot))
+
+    def _account(self, slot: int, gpus: int, now: float) -> None:
+        accounts, job = self._state.accounts, self._state.table.jobs[slot]
+        if accounts is not None and job is not None:
+            self._log.append(("account", slot, accounts.charge(job.account or "", gpus, now), 0.0))
 
     def commit(self) -> list[int]:
         """Keep everything; returns the slots that were started."""
@@ -395,7 +407,7 @@ class Transaction:
         state = self._state
         saved = (
             state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained,
-            state.evicted, state.rank_s,
+            state.evicted, state.rank_s, state.standing,
         )  # fmt: skip
         layer = state.layer.saved() if state.layer is not None else ()
         return Savepoint(len(self._log), len(self.started), saved, layer)
@@ -409,7 +421,7 @@ class Transaction:
         del self.started[point.started :]
         (
             state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained,
-            state.evicted, state.rank_s,
+            state.evicted, state.rank_s, state.standing,
         ) = point.state  # type: ignore[assignment]  # fmt: skip
         if state.layer is not None:
             state.layer.put_back(point.layer)

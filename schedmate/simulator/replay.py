@@ -76,6 +76,7 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
     plans, layer = scheduler.state.ends is not None, scheduler.state.layer
     evicts = layer is not None or scheduler.state.policy.ranking is not None
     learned = estimates.ended if estimates.learns else None
+    wakes = evicts or scheduler.state.policy.factors is not None
     note_job, note_moment, places, ids = log.jobs.extend, log.moments.extend, log.places, log.ids
     tenants = log.tenants
     present: list[JobRecord] = []  # by slot
@@ -90,7 +91,7 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
         now = next_submit
         if ends and ends[0][0] < now:
             now = ends[0][0]
-        if evicts or (plans and scheduler.state.reservations):
+        if wakes or (plans and scheduler.state.reservations):
             now = min(now, scheduler.wake_s)
         if now == math.inf:
             return

@@ -13,7 +13,7 @@ from prompts.errors import UserError
 from schedmate.scheduler import POLICIES, ClusterSpec, Policy, Scheduler, Tenant
 from schedmate.simulator.conditions import Conditions
 from schedmate.simulator.estimates import Estimates, Perfect
-from schedmate.simulator.of_tenants import OfTenants, tenant_names
+from schedmate.simulator.of_tenants import OfAccounts, OfTenants, tenant_names
 from schedmate.simulator.replay import replay
 from schedmate.simulator.result import Result
 from schedmate.simulator.run_log import Floats, RunLog
@@ -59,6 +59,8 @@ def simulate(
     if tenants and not chosen.knows_tenants:
         raise UserError(f"policy {chosen.name} knows no tenants", "take core, or a cluster without tenants")
     oracle = conditions.known(estimates if estimates is not None else Perfect(), chosen)
+    if chosen.factors is not None:
+        oracle = OfAccounts(oracle)
     log = RunLog(places={} if keep_placements else None, tenants=[] if tenants else None)
     owned = OfTenants(oracle, tenants)
     replay(jobs, Scheduler(cluster, chosen, tenants), owned if tenants else oracle, log, advance)
