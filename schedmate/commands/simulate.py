@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from prompts.errors import UserError
-from schedmate.commands.replay_flags import Checkpoint, Restart, restarts
+from schedmate.commands.replay_flags import (
+    Cancellations,
+    Checkpoint,
+    FailureShare,
+    FaultFile,
+    From,
+    Restart,
+    Seed,
+    SlowdownFile,
+    Until,
+    conditions,
+    stretch,
+)
 from schedmate.commands.trace_flags import Delimiter, Format, TimeUnit, Timezone
 from schedmate.console import err, out, print_json, progress, safe
 
@@ -33,8 +46,8 @@ def simulate(
         str,
         typer.Option(
             "--policy",
-            help="One or more, with commas, of fifo, best-effort, sjf, easy, conservative, saf, qssf, multifactor, srtf, "
-            "srsf, tiresias, kant, patient, core.",
+            help="One or more, with commas, of fifo, best-effort, sjf, easy, conservative, saf, qssf, multifactor, "
+            "srtf, srsf, tiresias, kant, patient, core.",
             metavar="P[,P...]",
         ),
     ] = "fifo",
@@ -62,6 +75,13 @@ def simulate(
     timezone: Timezone = "",
     checkpoint: Checkpoint = None,
     restart: Restart = None,
+    cancellations: Cancellations = False,
+    failures: FailureShare = None,
+    faults: FaultFile = None,
+    slowdown: SlowdownFile = None,
+    seed: Seed = 1,
+    from_: From = None,
+    until: Until = None,
     shakes: Annotated[
         int | None,
         typer.Option(
@@ -99,16 +119,18 @@ def simulate(
     from schedmate.comparison.collect import replays
     from schedmate.files import check_output
     from schedmate.knowledge import ESTIMATES, estimates_named, lacks_users, uses_estimates
-    from schedmate.simulator import Conditions, policy_named
+    from schedmate.simulator import policy_named
     from schedmate.traces import trace_options
 
-    conditions = Conditions(restarts(checkpoint, restart))
+    around = conditions(checkpoint, restart, cancellations, failures, faults, slowdown, seed)
     spec, tenants = _cluster(nodes, gpus_per_node, cluster)
     names = _policies(policy)
     needing = [policy_named(name).name for name in names if policy_named(name).needs_estimates]
     if estimates not in ESTIMATES:
         raise UserError(f"--estimates {estimates}: not known", f"give one of {', '.join(ESTIMATES)}")
     jobs, notes = _read(trace, format_, trace_options(column or [], time_unit, delimiter, timezone))
+    warm, played = stretch(jobs, from_, until, notes.epoch_s)
+    jobs, around = list(played), replace(around, warm=warm)
     if of_users := [name for name in names if lacks_users(policy_named(name), jobs)]:
         raise UserError(
             f"{trace}: does not say whose its jobs are, which {' and '.join(of_users)} need",
@@ -141,7 +163,7 @@ def simulate(
                 name,
                 lambda: estimates_named(estimates),
                 tenants=tenants,
-                conditions=conditions,
+                conditions=around,
                 seeds=seeds,
                 detailed=detailed or report is not None,
                 advance=advance,
@@ -204,8 +226,6 @@ def _read(path: Path, format_name: str | None, options: Mapping[str, str]) -> tu
 
 def _of_any_type(jobs: Sequence[JobRecord]) -> tuple[list[JobRecord], int]:
     """The jobs without their GPU type, and how many had one: equal nodes of unknown type take any."""
-    from dataclasses import replace
-
     freed = [job if job.gpu_type is None else replace(job, gpu_type=None) for job in jobs]
     return freed, sum(job.gpu_type is not None for job in jobs)
 

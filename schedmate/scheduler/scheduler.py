@@ -32,8 +32,8 @@ from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.elastic import slowest
 from schedmate.scheduler.events import Effect, Event
 from schedmate.scheduler.expected_ends import ExpectedEnds
-from schedmate.scheduler.factors import Accounts
 from schedmate.scheduler.explain import Explanation, explain
+from schedmate.scheduler.factors import Accounts
 from schedmate.scheduler.faults import MOST_FAULTS, mend, repair_or_release, struck
 from schedmate.scheduler.outlook import Outlook
 from schedmate.scheduler.pending import Lane, PendingQueue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -40,6 +41,10 @@ class Result:
     replay was over. Where there are tenants, ``tenant_names`` are all of them, ``tenants`` is that of each job ("" for
     nobody's), ``tenant_gpu_s`` the GPU time that the jobs of each have had, evicted runs included, and
     ``unknown_tenants`` counts records by a tenant that there is not.
+
+    Only where it was asked for (`Conditions`): ``failed_runs`` were followed by another one of the same job and lost
+    ``failed_gpu_s``; ``interrupted`` jobs lost their GPUs by ``faults``, and ``capacity`` is (time, schedulable GPUs,
+    healthy nodes) after each; jobs cancelled while waiting and while running are in no array.
     """
 
     policy: str
@@ -64,6 +69,13 @@ class Result:
     lost_gpu_s: float = 0.0
     moves: int = 0
     restart_gpu_s: float = 0.0
+    failed_runs: int = 0
+    failed_gpu_s: float = 0.0
+    faults: int = 0
+    interrupted: int = 0
+    cancelled_waiting: int = 0
+    cancelled_running: int = 0
+    capacity: tuple[tuple[float, int, int], ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
     examples: tuple[str, ...] = ()
     tenant_names: tuple[str, ...] = ()
@@ -96,12 +108,26 @@ class Result:
     @property
     def gar(self) -> Steps:
         """GAR(t): allocated over schedulable GPUs, in 0..1."""
-        return Steps(self.times_s, self.allocated_gpus / self.cluster.gpus)
+        return Steps(self.times_s, self.allocated_gpus / self._capacity(1, self.cluster.gpus))
 
     @property
     def gfr(self) -> Steps:
         """GFR(t): nodes with some but not all GPUs allocated over healthy GPU nodes, in 0..1."""
-        return Steps(self.times_s, self.fragmented_nodes / self.cluster.nodes)
+        return Steps(self.times_s, self.fragmented_nodes / self._capacity(2, self.cluster.nodes))
+
+    def sor(self, until_s: float = math.inf) -> float | None:
+        """SOR: allocated over schedulable GPU time, up to a moment or to the last end."""
+        if not self.capacity:
+            return self.gar.until(until_s).mean()
+        there = Steps(self.times_s, self._capacity(1, self.cluster.gpus)).until(until_s).integral()
+        return Steps(self.times_s, self.allocated_gpus).until(until_s).integral() / there if there > 0 else None
+
+    def _capacity(self, which: int, whole: int) -> Floats:
+        """What there was at each moment, 1 at least: nothing is allocated where there is nothing."""
+        if not self.capacity:
+            return np.full(self.times_s.size, float(whole))
+        after = np.searchsorted([step[0] for step in self.capacity], self.times_s, side="right")
+        return np.maximum(1.0, np.array([whole, *(step[which] for step in self.capacity)], dtype=np.float64)[after])
 
     @property
     def queue_length(self) -> Steps:
@@ -148,8 +174,8 @@ class Result:
             "delay_s": asdict(Distribution.of(self.delay_s)),
             "bounded_slowdown": asdict(Distribution.of(slow)),
             "gar": _series(self.gar),
-            "sor": self.gar.mean(),
-            "sor_while_arriving": self.gar.until(float(self.submit_s[-1])).mean() if self.submit_s.size else None,
+            "sor": self.sor(),
+            "sor_while_arriving": self.sor(float(self.submit_s[-1])) if self.submit_s.size else None,
             "gfr": _series(self.gfr),
             "jwtd_s": {
                 bucket: {"jobs": count, **asdict(distribution)}
@@ -165,8 +191,20 @@ class Result:
             "replay_s": self.replay_s,
             "events_per_s": self.events_per_s,
             "peak_memory_mib": self.peak_memory_mib,
+            **self._mishaps(),
             **({"tenants": self._by_tenant()} if self.tenant_names else {}),
         }
+
+    def _mishaps(self) -> dict[str, Any]:
+        """What was asked for and happened."""
+        found: dict[str, Any] = {}
+        if self.failed_runs:
+            found["failures"] = {"runs": self.failed_runs, "lost_gpu_s": self.failed_gpu_s}
+        if self.faults:
+            found["faults"] = {"events": self.faults, "jobs_interrupted": self.interrupted}
+        if self.cancelled_waiting or self.cancelled_running:
+            found["cancelled"] = {"waiting": self.cancelled_waiting, "running": self.cancelled_running}
+        return found
 
     def _by_tenant(self) -> dict[str, Any]:
         """Use and waiting of the jobs of each tenant, without those of its children; ``""`` are nobody's."""

@@ -63,7 +63,10 @@ def simulate(
         oracle = OfAccounts(oracle)
     log = RunLog(places={} if keep_placements else None, tenants=[] if tenants else None)
     owned = OfTenants(oracle, tenants)
-    replay(jobs, Scheduler(cluster, chosen, tenants), owned if tenants else oracle, log, advance)
+    if conditions.faults is not None:
+        cluster = cluster.in_detail()
+    replay(jobs, Scheduler(cluster, chosen, tenants), owned if tenants else oracle, log, advance, conditions)
+    log.close()
     _, submit_s, start_s, end_s, gpus, nodes, pool, work_s = log.job_columns()
     times_s, allocated, fragmented, waiting = _window(log.moment_columns(), submit_s, end_s)
     return Result(
@@ -89,6 +92,13 @@ def simulate(
         lost_gpu_s=log.lost_gpu_s,
         moves=log.moves,
         restart_gpu_s=log.restart_gpu_s,
+        failed_runs=log.failed_runs,
+        failed_gpu_s=log.failed_gpu_s,
+        faults=log.faults,
+        interrupted=log.interrupted,
+        cancelled_waiting=log.cancelled_waiting,
+        cancelled_running=log.cancelled_running,
+        capacity=tuple(log.capacity),
         skipped=log.skipped,
         examples=tuple(log.examples),
         tenant_names=tuple(tenant_names(tenants)),
