@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from schedmate.scheduler.classes import ClassQueue
 from schedmate.scheduler.elastic import slowest
+from schedmate.scheduler.eligible import acceptable, within_quota
 from schedmate.scheduler.evictable import Evictable
 from schedmate.scheduler.fair_share import FairShare
 from schedmate.scheduler.queue_layer import QueueLayer, assumed_again
@@ -55,8 +56,10 @@ def _wait_as_expected(state: State, slot: int) -> None:
 
 
 def change_tenants(state: State, tenants: Sequence[Tenant], now: float) -> None:
-    """Another tenant tree. Nobody is evicted by it: who uses more than is allowed now starts nothing more.
-    ``ValueError``, and nothing changed, if it does not fit the cluster or lacks the tenant of a job that is present."""
+    """Another tenant tree. Nobody is evicted by it: who uses more than is allowed now starts nothing more. Jobs that
+    are present may use the pools that it allows them, also such as were closed to them; one that may use none waits for
+    the next tree. ``ValueError``, and nothing changed, if it does not fit the cluster or lacks the tenant of a job that
+    is present."""
     layer, table, spec = state.layer, state.table, state.cluster.spec
     if layer is None:
         raise ValueError("this policy has no tenants")
@@ -70,7 +73,8 @@ def change_tenants(state: State, tenants: Sequence[Tenant], now: float) -> None:
     fair = FairShare(spec, tree, state.policy.half_life_s)
     if layer.fair is not None:
         fair.carry_over(layer.fair, now)
-    use, queue = TenantUse(tree), ClassQueue(table.live, len(spec.pools))
+    use, empty, queue = TenantUse(tree), TenantUse(tree), ClassQueue(table.live, len(spec.pools))
+    could_hold: dict[tuple[object, ...], list[int]] = {}
     layer.evictable, layer.no_victims = Evictable(len(spec.pools)), {}
     queue.reserved = layer.queue.reserved
     for slot in present:
@@ -78,7 +82,13 @@ def change_tenants(state: State, tenants: Sequence[Tenant], now: float) -> None:
         if old is None:
             continue
         tenant = tree.numbers[_tenant_of(layer, state, slot)]
-        lane = table.queue_lanes[slot] = queue.lane(tenant, old.rank, old.shift_s, old.pools)
+        job, demand = table.present(slot), table.demands[slot]
+        key = job.gpu_type, job.gpu_types, demand, job.hints and job.hints.gpu_memory_mib
+        found = could_hold.get(key)
+        if found is None:
+            found = could_hold[key] = acceptable(state.cluster, job, demand)
+        pools = tuple(within_quota(state.cluster, empty, tenant, demand, found) if tenants else found) or old.pools
+        lane = table.queue_lanes[slot] = queue.lane(tenant, old.rank, old.shift_s, pools)
         shares, entry = table.shares[slot], table.live[slot]
         if shares is not None:
             use.charge(tenant, pool, milli_of(table.demands[slot], shares))

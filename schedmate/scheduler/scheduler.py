@@ -30,6 +30,7 @@ from schedmate.scheduler.cluster import Cluster
 from schedmate.scheduler.cluster_types import ClusterSpec, Health
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.elastic import slowest
+from schedmate.scheduler.eligible import acceptable, within_quota
 from schedmate.scheduler.events import Effect, Event
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.explain import Explanation, explain
@@ -453,16 +454,15 @@ class Scheduler:
         tenant = tree.numbers.get(job.tenant or "")
         if tenant is None:
             raise Unschedulable(f"job {job.job_id} belongs to tenant {job.tenant}, which is not known")
-        types = job.gpu_types or (job.gpu_type,)
-        found = [p for of_type in types for p in cluster.pools_for(demand, of_type, _memory_hint(job))]
+        found = acceptable(cluster, job, demand)
         if not found:
-            raise Unschedulable(f"job {job.job_id} {self._why_never(demand, types)}")
+            raise Unschedulable(f"job {job.job_id} {self._why_never(demand, job.gpu_types or (job.gpu_type,))}")
         empty = TenantUse(tree)
-        asked = {pool: asked_milli(demand, cluster.spec.pools[pool]) for pool in found}
-        allowed = [pool for pool in found if layer.use is None or empty.bound(tenant, pool, asked[pool]) < 0]
+        allowed = found if layer.use is None else within_quota(cluster, empty, tenant, demand, found)
         if not allowed:
-            raise OverQuota(f"job {job.job_id}: {empty.why_not(tenant, found[0], asked[found[0]])}, it can never start")
-        lane = layer.queue.lane(tenant, *class_of(self.state.policy, job), tuple(dict.fromkeys(allowed)))
+            milli = asked_milli(demand, cluster.spec.pools[found[0]])
+            raise OverQuota(f"job {job.job_id}: {empty.why_not(tenant, found[0], milli)}, it can never start")
+        lane = layer.queue.lane(tenant, *class_of(self.state.policy, job), tuple(allowed))
         self._queue_lanes[key] = lane, demand
         return lane, demand
 

@@ -200,6 +200,19 @@ class TenantUse:
             tenant = tree.parents[tenant]
         return -1
 
+    def is_limited(self, tenant: int, pool: int, milli: int) -> bool:
+        """Whether a limit that somebody has set does not allow ``milli`` more, however little others use: a borrow
+        limit of the tenant or of one above it, or what others do not lend. A full cluster is no such limit."""
+        node = self.bound(tenant, pool, milli)
+        if node != ROOT:
+            return node > ROOT
+        tree, used = self.tree, self.used[pool]
+        own = tree.path(tenant)[-1:]
+        others = [n for n, above in enumerate(tree.parents) if above == ROOT and n not in own]
+        kept = sum(max(tree.kept[n][pool], tree.unused[n][pool]) for n in others)
+        lent = sum(max(tree.kept[n][pool], used[n]) for n in others) - kept
+        return kept > 0 and self.lack(tenant, pool, milli) > lent
+
     def lack(self, tenant: int, pool: int, milli: int) -> int:
         """By how much ``milli`` more are too much for the first node of the tree that does not allow them, 0 if all do:
         unless others use less by so much in all, it stays at that."""

@@ -17,7 +17,7 @@ from schedmate.scheduler.free_index import FreeIndex
 from schedmate.scheduler.promises import rank, tell
 from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.state import State
-from schedmate.scheduler.tenants import Queueing
+from schedmate.scheduler.tenants import Queueing, TenantUse
 from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.trial import HEAD, Found, Place, Trial
 from schedmate.scheduler.types import Reservation
@@ -118,9 +118,10 @@ def _planned(state: State, trial: Trial, slot: int, now: float) -> Found | None:
 
 
 def _delays_nobody(trial: Trial, plan: Reservation) -> bool:
-    """Whether a job that starts as is expected runs beyond nothing that is guaranteed to others on its pool."""
+    """Whether a job that starts as is expected runs beyond nothing that is guaranteed to others on its pool, or locked
+    for those who were to start before it: two that have waited too long would otherwise wait for each other."""
     others = trial.state.reservations[plan.pool]
-    sure = [each for each in others if each.guaranteed or each.locked or each.victims]
+    sure = [each for each in others if each.guaranteed or each.victims or (each.locked and each.start_s < plan.start_s)]
     return trial.late(plan.slot, sure) == (0, math.inf)
 
 
@@ -282,10 +283,15 @@ class _Heads:
 
     def _may_wait_for(self, slot: int, lane: QueueLane, pool: int) -> bool:
         """Whether the job is held up by lack of room, or by others who have borrowed what it is guaranteed. Nothing
-        else of a strict queue may pass, so its head may also wait for its own tenant's jobs to end."""
+        else of a strict queue may pass, so its head may also wait for its own tenant's jobs to end; and so may who has
+        waited too long."""
         use, tree = self._layer.use, self._layer.tree
+        if use is None:
+            return True
         milli = asked_milli(self._state.table.demands[slot], self._state.cluster.spec.pools[pool])
-        if use is None or use.bound(lane.tenant, pool, milli) < 0 or use.is_entitled(lane.tenant, pool, milli):
+        if lane.rank == -math.inf:
+            return TenantUse(tree).bound(lane.tenant, pool, milli) < 0
+        if not use.is_limited(lane.tenant, pool, milli) or use.is_entitled(lane.tenant, pool, milli):
             return True
         return tree.queueing[lane.tenant] is Queueing.STRICT and tree.is_guaranteed(lane.tenant, pool, milli)
 

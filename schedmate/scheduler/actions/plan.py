@@ -277,15 +277,13 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[Pla
     searches: list[_Search] = []
     for guaranteed, ends in _kinds(layer, pool):
         old = {each.slot: each for each in plans if each.guaranteed == guaranteed}
-        kept = dict(old)
-        for slot, each in old.items():
-            if (slot, guaranteed) in void:
-                if each.locked and not broken:
-                    kept[slot] = _relocked(state, each, ends, now)
-                else:
-                    del kept[slot]
-                    if guaranteed:
-                        layer.promised = {**layer.promised, slot: NEVER}
+        kept = {slot: each for slot, each in old.items() if (slot, guaranteed) not in void}
+        gone = [each for each in old.values() if each.slot not in kept]
+        for each in sorted(gone, key=lambda each: (each.start_s, slots.index(each.slot))):
+            if each.locked and not broken:
+                kept[each.slot] = _relocked(state, each, ends, now, list(kept.values()))
+            elif guaranteed:
+                layer.promised = {**layer.promised, each.slot: NEVER}
         search = _Search(state, layer, pool, ends, guaranteed, now)
         again = True
         while again:
@@ -322,14 +320,20 @@ def _meet(one: Reservation, other: Reservation) -> bool:
     return any(share[0] in nodes for share in other.shares)
 
 
-def _relocked(state: State, plan: Reservation, ends: ExpectedEnds, now: float) -> Reservation:
-    """A plan that locks its nodes stays on them; it starts when what runs there is expected to have ended."""
-    nodes, start_s = {share[0] for share in plan.shares}, now
+def _relocked(
+    state: State, plan: Reservation, ends: ExpectedEnds, now: float, others: Sequence[Reservation]
+) -> Reservation:
+    """A plan that locks its nodes stays on them; it starts when what runs there is expected to have ended, and after
+    other plans that lock some of them."""
+    nodes, start_s, span_s = {share[0] for share in plan.shares}, now, plan.end_s - plan.start_s
     for end_s, slot in reversed(ends.order):
         if any(share[0] in nodes for share in state.table.shares[slot] or ()):
             start_s = max(now, end_s)
             break
-    return replace(plan, start_s=start_s, end_s=start_s + (plan.end_s - plan.start_s))
+    for other in sorted(others, key=lambda other: other.start_s):
+        if other.locked and other.start_s < start_s + span_s and start_s < other.end_s and _meet(plan, other):
+            start_s = other.end_s
+    return replace(plan, start_s=start_s, end_s=start_s + span_s)
 
 
 def _locked(state: State, plans: list[Reservation]) -> list[Reservation]:

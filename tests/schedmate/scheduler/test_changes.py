@@ -6,7 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from schedmate.scheduler import POLICIES, ClusterSpec, Hints, Job, Queueing, Quota, Scheduler, Tenant
+from schedmate.scheduler import (
+    POLICIES,
+    ClusterSpec,
+    Hints,
+    Job,
+    Placement,
+    PoolSpec,
+    Queueing,
+    Quota,
+    Scheduler,
+    Tenant,
+)
 from schedmate.scheduler.policies import at_once, by_submission
 from schedmate.simulator.audit import audit
 
@@ -67,3 +78,27 @@ def test_another_tenant_tree_counts_what_runs() -> None:
         scheduler.set_tenants((other,), 5)
     with pytest.raises(ValueError, match="has no tenants"):
         Scheduler(ClusterSpec.uniform(1), POLICIES["fifo"]).set_tenants((other,), 0)
+
+
+@pytest.mark.parametrize("reservations", [1, 2])
+def test_another_tenant_tree_opens_and_closes_pools_to_those_who_wait(reservations: int) -> None:
+    spec = ClusterSpec((PoolSpec("a", 1, 8), PoolSpec("b", 1, 8)))
+    only_a = Tenant("lab", {"a": Quota(8), "b": Quota(0, borrow_limit=0)})
+    scheduler = Scheduler(spec, replace(CORE, reservations=reservations), (only_a,))
+    running, waiting, later = (scheduler.submit(Job(f"j{i}", 8, 0, limit_s=100, tenant="lab")) for i in range(3))
+    assert scheduler.cycle(0) == [running]
+    both = Tenant("lab", {"a": Quota(8), "b": Quota(8)})
+    scheduler.set_tenants((both,), 1)
+    assert scheduler.cycle(1) == [waiting]
+    assert scheduler.decision(waiting).placement == Placement("b", ((0, 8),))
+    scheduler.set_tenants((only_a,), 2)
+    scheduler.end(waiting, 2)
+    assert scheduler.cycle(2) == [], "b is closed again"
+    closed = Quota(0, borrow_limit=0)
+    scheduler.set_tenants((Tenant("lab", {"a": closed, "b": closed}),), 3)
+    scheduler.end(running, 3)
+    assert scheduler.cycle(3) == [], "and so is a"
+    assert "quota" in scheduler.decision(later).reason
+    scheduler.set_tenants((only_a,), 4)
+    assert scheduler.cycle(4) == [later]
+    assert not audit(scheduler)

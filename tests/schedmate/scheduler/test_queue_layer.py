@@ -65,9 +65,17 @@ def test_waiting_lifts_a_job_over_a_slightly_higher_class() -> None:
     assert order == [higher, old, new]
 
 
-def test_the_tenant_that_has_used_less_goes_first() -> None:
+@pytest.mark.parametrize(
+    ("queueing", "expected"),
+    [
+        (Queueing.BEST_EFFORT, ["calm", "calm", "busy", "busy"]),
+        # While one runs on the whole cluster the other one has the smaller share, and the reservation.
+        (Queueing.BACKFILL, ["calm", "busy", "calm", "busy"]),
+    ],
+)
+def test_the_tenant_that_has_used_less_goes_first(queueing: Queueing, expected: list[str]) -> None:
     tenants = [Tenant("busy"), Tenant("calm"), Tenant("heavy", weight=3.0)]
-    scheduler = Scheduler(ONE, PROMPT, tenants)
+    scheduler = Scheduler(ONE, replace(PROMPT, queueing=queueing), tenants)
     first = submit(scheduler, "first", 8, tenant="busy", limit_s=100.0)
     assert scheduler.cycle(0.0) == [first]
     names = ["busy", "calm", "busy", "calm"]
@@ -78,7 +86,7 @@ def test_the_tenant_that_has_used_less_goes_first() -> None:
         (slot,) = scheduler.cycle(float(now))
         order.append(slots[slot])
         scheduler.end(slot, now + 1.0)
-    assert order == ["calm", "calm", "busy", "busy"]
+    assert order == expected
 
 
 def test_use_of_long_ago_counts_no_more() -> None:

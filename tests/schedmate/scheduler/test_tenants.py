@@ -73,6 +73,30 @@ def test_a_parent_without_quota_has_what_its_children_have() -> None:
     assert room(use, "x") == 4
 
 
+@pytest.mark.parametrize(
+    ("quota", "other", "isolated", "own_use", "other_use", "limited"),
+    [
+        (Quota(0), Quota(24), False, 0, 24, False),  # the cluster is full of what others use
+        (Quota(0), Quota(24), False, 28, 0, False),  # the same, of its own
+        (Quota(0, borrow_limit=8), Quota(24), False, 4, 28, True),
+        (Quota(0, borrow_limit=8), Quota(24), False, 0, 28, False),
+        (Quota(8), Quota(24, lend_limit=0), False, 8, 24, True),
+        (Quota(8), Quota(24, lend_limit=4), False, 4, 28, False),  # others have borrowed from it
+        (Quota(8), Quota(24, lend_limit=4), False, 8, 20, True),
+        (Quota(8), Quota(24), True, 4, 24, True),
+        (Quota(8), Quota(16), False, 4, 4, False),
+    ],
+)
+def test_only_a_limit_that_was_set_is_one(
+    quota: Quota, other: Quota, isolated: bool, own_use: int, other_use: int, limited: bool
+) -> None:
+    use = use_of(Tenant("one", {"a": quota}, isolated=isolated), Tenant("two", {"a": other}))
+    one, two = use.tree.numbers["one"], use.tree.numbers["two"]
+    use.charge(one, 0, own_use * GPU)
+    use.charge(two, 0, other_use * GPU)
+    assert use.is_limited(one, 0, 8 * GPU) == limited
+
+
 def test_types_are_apart() -> None:
     use = use_of(Tenant("one", {"a": Quota(8, borrow_limit=0)}))
     use.charge(use.tree.numbers["one"], 0, 8 * GPU)
