@@ -38,6 +38,15 @@ Restart = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+Classes = Annotated[
+    bool,
+    typer.Option(
+        "--size-classes",
+        help="Jobs have a priority class by the GPU time that they are expected to take, small ones a higher one, "
+        "under core, conservative and saf. With --checkpoint core then evicts large jobs for small ones.",
+        rich_help_panel=_PANEL,
+    ),
+]
 Cancellations = Annotated[
     bool,
     typer.Option(
@@ -94,6 +103,7 @@ Until = Annotated[
 def conditions(
     checkpoint: str | None,
     restart: str | None,
+    classes: bool,
     cancellations: bool,
     share: str | None,
     faults: Path | None,
@@ -106,6 +116,7 @@ def conditions(
 
     return Conditions(
         restarts=_restarts(checkpoint, restart),
+        size_classes=classes,
         cancellations=cancellations,
         failures=None if share is None else _failures(share, seed),
         faults=None if faults is None else read_faults(faults),

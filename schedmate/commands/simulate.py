@@ -12,6 +12,7 @@ from prompts.errors import UserError
 from schedmate.commands.replay_flags import (
     Cancellations,
     Checkpoint,
+    Classes,
     FailureShare,
     FaultFile,
     From,
@@ -73,6 +74,7 @@ def simulate(
     timezone: Timezone = "",
     checkpoint: Checkpoint = None,
     restart: Restart = None,
+    size_classes: Classes = False,
     cancellations: Cancellations = False,
     failures: FailureShare = None,
     faults: FaultFile = None,
@@ -121,7 +123,7 @@ def simulate(
     from schedmate.simulator import policy_named
     from schedmate.traces import trace_options
 
-    around = conditions(checkpoint, restart, cancellations, failures, faults, slowdown, seed)
+    around = conditions(checkpoint, restart, size_classes, cancellations, failures, faults, slowdown, seed)
     spec, tenants = _cluster(nodes, gpus_per_node, cluster)
     names = _policies(policy)
     needing = [policy_named(name).name for name in names if policy_named(name).needs_estimates]

@@ -27,6 +27,7 @@ from schedmate.simulator.estimates import (
     Preemptible,
     Requested,
     Restarts,
+    SizeClasses,
 )
 from schedmate.simulator.metrics import Distribution, Steps
 from schedmate.simulator.result import Result
@@ -45,6 +46,7 @@ __all__ = [
     "Requested",
     "Restarts",
     "Result",
+    "SizeClasses",
     "Steps",
     "policy_named",
     "shaken",

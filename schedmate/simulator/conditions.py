@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schedmate.scheduler import Policy
-from schedmate.simulator.estimates import Estimates, Preemptible, Restarts
+from schedmate.simulator.estimates import Estimates, Preemptible, Restarts, SizeClasses
 from schedmate.simulator.failures import Failures
 from schedmate.simulator.fault_plan import FaultPlan
 from schedmate.simulator.slowdown import Slowdown
@@ -20,6 +20,7 @@ class Conditions:
     ----------
     restarts : every job may be evicted, and what that costs. None: no job may, but under policies that live by it,
         which have the defaults of `Restarts`.
+    size_classes : jobs have a priority class by their size, see `SizeClasses`, under policies with classes.
     cancellations : jobs that the trace says were cancelled before they ran are submitted too, and cancelled at that
         time, whether they wait or run then.
     failures : how often jobs fail and start again.
@@ -29,6 +30,7 @@ class Conditions:
     """
 
     restarts: Restarts | None = None
+    size_classes: bool = False
     cancellations: bool = False
     failures: Failures | None = None
     faults: FaultPlan | None = None
@@ -43,6 +45,8 @@ class Conditions:
         """What the policy may know of jobs under these conditions; estimates that say themselves what may be evicted
         are left as they are."""
         restarts = self.restarts_under(policy)
+        if self.size_classes and policy.reservations is not None:
+            estimates = SizeClasses(estimates)
         if restarts is None or (self.restarts is None and isinstance(estimates, Preemptible)):
             return estimates
         return Preemptible(estimates, restarts)

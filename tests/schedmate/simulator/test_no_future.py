@@ -22,6 +22,7 @@ from schedmate.simulator import (
     Requested,
     Restarts,
     Result,
+    SizeClasses,
     simulate,
 )
 
@@ -70,6 +71,9 @@ HARMLESS: Mapping[str, Callable[[], Estimates]] = {**HONEST, **TOLD}
 
 def kinds(policy: str) -> Mapping[str, Callable[[], Estimates]]:
     """Of jobs that have not ended: the truth too where a policy looks at no runtimes, for then it must not matter."""
+    if policy == "core":
+        evicts = {"requested, small before large": lambda: SizeClasses(HONEST["requested, may be evicted"]())}
+        return {**HONEST, **evicts}
     return HONEST if uses_estimates(POLICIES[policy]) else HARMLESS
 
 
