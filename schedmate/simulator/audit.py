@@ -74,8 +74,9 @@ def stuck(scheduler: Scheduler) -> list[str]:
 
 
 def idle_before_a_plan(scheduler: Scheduler, now: float) -> list[str]:
-    """Pools on which nothing runs although a job that fits has a plan there: the first of them is to begin now, unless it
-    is a claim, which begins when it was told. To be asked after a cycle without evictions; nothing for policies without the full queue layer."""
+    """Pools on which nothing runs although a job that fits has a plan there, in words: the first of the plans is to
+    begin now, unless it is a claim, which begins when it was told. To be asked after a cycle without evictions; nothing
+    for policies without the full queue layer."""
     state, table = scheduler.state, scheduler.state.table
     if state.layer is None:
         return []
