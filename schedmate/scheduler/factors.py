@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import NamedTuple
 
 from schedmate.scheduler.types import Job
@@ -61,7 +60,7 @@ class Standing(NamedTuple):
     by_account: Mapping[str, float]
 
 
-NO_STANDING = Standing(-math.inf, MappingProxyType({}))
+NO_STANDING = Standing(-math.inf, {})
 
 
 class Use(NamedTuple):
@@ -106,7 +105,7 @@ class Accounts:
             if gpu_s != last:
                 factor, last = (len(used) - number) / len(used), gpu_s
             found[account] = factor
-        return Standing(now, MappingProxyType(found))
+        return Standing(now, found)
 
     def _gpu_s(self, use: Use, now: float) -> float:
         """What is held counts while it is, by the integral of the decay."""
