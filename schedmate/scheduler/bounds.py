@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schedmate.scheduler.contenders import Contenders, Ints, Kind, Standing
+from schedmate.scheduler.contenders import NOBODY, Contenders, Ints, Kind, Standing
 from schedmate.scheduler.pending import Entry
 
 #: Plans that can be told apart: bits of an integer of 64.
@@ -16,6 +16,7 @@ MOST_PLANS = 62
 
 _SPARE = 64
 _GONE = -1
+_NONE: Ints = np.zeros(0, dtype=np.int64)
 
 #: Columns of numbers: those of `Bound`, and of `Standing` behind them.
 _BOUNDS = 5
@@ -102,15 +103,10 @@ class Bounds:
         beyond which they run; each by itself where the plans are None, which is not to look at any. ``bound`` is asked
         for each new slot."""
         self._settle(bound)
-        group, tenant, lane, seen = self._numbers[:, : len(self._entries)]
-        at: Ints = np.flatnonzero(group != _GONE)
-        at = at[rooms.now[tenant[at]] >= rooms.asked[group[at]]]
-        if news is not None:
-            of, asked = tenant[at], rooms.asked[group[at]]
-            wanted = news.gained[group[at]] | (seen[at] == 0) | (news.rooms[of] < asked)
-            for left in news.gone:
-                wanted |= left[of] < asked
-            at = at[wanted]
+        at = self._wanted(news, rooms) if self._entries else _NONE
+        if not len(at):
+            return NOBODY
+        group, tenant, lane, _ = self._numbers
         late = np.zeros(len(at), dtype=np.int64)
         if plans and len(at):
             beyond = self._beyond(at, plans, now)
@@ -124,6 +120,19 @@ class Bounds:
         rank, standing = self._columns[3, at], self._columns[_BOUNDS:, at]
         kind = Kind(group[at], late, lane[at], tenant[at], rooms.asked[group[at]])
         return Contenders([entries[row] for row in at.tolist()], kind, Standing(rank, *standing), plans is not None)
+
+    def _wanted(self, news: News | None, rooms: Rooms) -> Ints:
+        """The rows of those that quota allows now and for whom something may have changed."""
+        group, tenant, _, seen = self._numbers[:, : len(self._entries)]
+        asked = rooms.asked[group]  # of the last group for those that are gone
+        may = (group != _GONE) & (rooms.now[tenant] >= asked)
+        if news is not None:
+            wanted = news.gained[group] | (seen == 0) | (news.rooms[tenant] < asked)
+            for left in news.gone:
+                wanted |= left[tenant] < asked
+            may &= wanted
+        found: Ints = may.nonzero()[0]
+        return found
 
     def see(self) -> None:
         """All that there are have been looked at."""

@@ -59,10 +59,12 @@ class Looked(NamedTuple):
 
 
 class Asks(NamedTuple):
-    """By number of a group, what it asks of one pool: the free GPUs below which no node is of use to it, and what it
-    counts in milli-GPU; shape (groups,). Of those alone that somebody has wanted to know."""
+    """By number of a group, what it asks of one pool: the free GPUs below which no node is of use to it, those that it
+    takes in all at least, and what it counts in milli-GPU; shape (groups,). Of those alone that somebody has wanted to
+    know."""
 
     needs: NDArray[np.int64]
+    gpus: NDArray[np.int64]
     milli: NDArray[np.int64]
 
 
@@ -117,7 +119,7 @@ class ClassQueue:
         self._groups: dict[tuple[tuple[int, ...], Demand], Group] = {}
         self.groups: list[Group] = []
         self.bounds = [Bounds(live) for _ in range(pools)]
-        self.asks = [Asks(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)) for _ in range(pools)]
+        self.asks = [Asks(*np.zeros((3, 0), dtype=np.int64)) for _ in range(pools)]
         self.looked: list[Looked | None] = [None] * pools
         self.reserved: set[int] = set()
         self.young: list[tuple[float, Entry, int]] = []
