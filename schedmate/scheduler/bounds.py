@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schedmate.scheduler.contenders import Contenders, Ints, Kind, Standing
 from schedmate.scheduler.pending import Entry
 
 #: Plans that can be told apart: bits of an integer of 64.
@@ -16,14 +16,17 @@ MOST_PLANS = 62
 
 _SPARE = 64
 _GONE = -1
-_TIMES = 5
+
+#: Columns of numbers: those of `Bound`, and of `Standing` behind them.
+_BOUNDS = 5
+_COLUMNS = _BOUNDS + 3
 
 
 class Bound(NamedTuple):
     """Seconds of run time of one job: taken to end within ``within_s`` against expected starts, within ``limit_s`` for
     sure; ``leaves_s``: within which it is expected to end with confidence enough to be evicted if it does not,
     infinite if it may not be. ``rank`` of its class, and ``since`` when it is in it; numbers of its ``tenant`` and its
-    ``lane``."""
+    ``lane``; ``shift_s`` of that."""
 
     within_s: float
     limit_s: float
@@ -32,6 +35,7 @@ class Bound(NamedTuple):
     since: float
     tenant: int
     lane: int
+    shift_s: float = 0.0
 
 
 class PlanBound(NamedTuple):
@@ -54,105 +58,78 @@ class Rooms(NamedTuple):
     asked: NDArray[np.int64]
 
 
-class Alike(NamedTuple):
-    """Entries in order of one group and one lane that run beyond just the plans ``late`` (bits)."""
+class News(NamedTuple):
+    """What may let a job start that could not when all were looked at: to whose groups something that was freed
+    matters, shape (groups,); what quota left then by tenant, shape (tenants,), and beside each plan that is gone."""
 
-    group: int
-    late: int
-    lane: int
-    entries: list[Entry]
+    gained: NDArray[np.bool_]
+    rooms: NDArray[np.int64]
+    gone: Sequence[NDArray[np.int64]]
 
 
 class Bounds:
     """Entries with their bounds and the number of a group each, in no order. Removal is a mark in ``live``, found out
     later."""
 
-    __slots__ = ("_columns", "_compact_at", "_entries", "_groups", "_lanes", "_live", "_new", "_tenants")
+    __slots__ = ("_columns", "_compact_at", "_entries", "_live", "_new", "_numbers")
 
     def __init__(self, live: list[Entry | None]) -> None:
         self._live = live
         self._entries: list[Entry] = []
         self._new: list[int] = []
         self._compact_at = _SPARE
-        self._columns: NDArray[np.float64] = np.zeros((_TIMES, 0))
-        self._tenants: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self._lanes: list[int] = []
-        self._groups: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        # Both have room for more rows than there are entries.
+        self._columns: NDArray[np.float64] = np.zeros((_COLUMNS, _SPARE))
+        #: Of group, tenant and lane; whether it has been looked at.
+        self._numbers: Ints = np.zeros((4, _SPARE), dtype=np.int64)
 
     def add(self, entry: Entry, group: int) -> None:
         """A live entry."""
         self._entries.append(entry)
         self._new.append(group)
 
-    def candidates(
+    def contenders(
         self,
-        groups: Sequence[int],
-        plans: Sequence[PlanBound],
+        news: News | None,
+        plans: Sequence[PlanBound] | None,
         now: float,
         bound: Callable[[int], Bound],
         rooms: Rooms,
-        fits: Callable[[int, int], bool],
-    ) -> list[Alike]:
-        """Of some groups those entries that quota allows and for which ``fits`` (group, set of plans as bits) says yes.
-
-        ``bound`` is asked for each new slot. What does not fit beside some plans does not beside these and others.
-        """
+    ) -> Contenders:
+        """The entries for which something may have changed (None: all) that quota allows, now and when the plans begin
+        beyond which they run; each by itself where the plans are None, which is not to look at any. ``bound`` is asked
+        for each new slot."""
         self._settle(bound)
-        wanted = np.zeros(len(rooms.asked) + 1, dtype=np.bool_)  # the last one stands for `_GONE`
-        wanted[list(groups)] = True
-        of = self._groups
-        at = np.flatnonzero(wanted[of])
-        at = at[rooms.now[self._tenants[at]] >= rooms.asked[of[at]]]
+        group, tenant, lane, seen = self._numbers[:, : len(self._entries)]
+        at: Ints = np.flatnonzero(group != _GONE)
+        at = at[rooms.now[tenant[at]] >= rooms.asked[group[at]]]
+        if news is not None:
+            of, asked = tenant[at], rooms.asked[group[at]]
+            wanted = news.gained[group[at]] | (seen[at] == 0) | (news.rooms[of] < asked)
+            for left in news.gone:
+                wanted |= left[of] < asked
+            at = at[wanted]
         late = np.zeros(len(at), dtype=np.int64)
         if plans and len(at):
             beyond = self._beyond(at, plans, now)
-            may = (~beyond | (rooms.then[:, self._tenants[at]] >= rooms.asked[of[at]])).all(axis=0)
+            may = (~beyond | (rooms.then[:, tenant[at]] >= rooms.asked[group[at]])).all(axis=0)
             weights = 1 << np.arange(len(plans), dtype=np.int64)
             at, late = at[may], (weights @ beyond)[may]
-        order = np.lexsort((late, of[at]))
-        at, late = at[order], late[order]
-        changes = np.flatnonzero((np.diff(late) != 0) | (np.diff(of[at]) != 0)) + 1
-        spans = list(pairwise([0, *changes.tolist(), len(at)])) if len(at) else []
-        keys = [(int(late[first]), int(of[at[first]]), at[first:end].tolist()) for first, end in spans]
-        refused: dict[int, list[int]] = {}
-        found: list[Alike] = []
-        for code, group, rows in sorted(keys, key=lambda key: (key[0].bit_count(), key[:2])):
-            known = refused.setdefault(group, [])
-            if any(code & other == other for other in known) or not self._any_alive(rows):
-                continue
-            if fits(group, code):
-                found.extend(self._by_lane(group, code, rows))
-            else:
-                known.append(code)
-        return found
-
-    def _any_alive(self, rows: list[int]) -> bool:
-        """Whether one of the entries still waits; those before it that do not are not looked at again."""
         live, entries = self._live, self._entries
-        for row in rows:
-            entry = entries[row]
-            if live[entry[2]] is entry:
-                return True
-            self._groups[row] = _GONE
-        return False
+        alive = np.array([live[entries[row][2]] is entries[row] for row in at.tolist()], dtype=np.bool_)
+        self._numbers[0, at[~alive]] = _GONE
+        at, late = at[alive], late[alive]
+        rank, standing = self._columns[3, at], self._columns[_BOUNDS:, at]
+        kind = Kind(group[at], late, lane[at], tenant[at], rooms.asked[group[at]])
+        return Contenders([entries[row] for row in at.tolist()], kind, Standing(rank, *standing), plans is not None)
 
-    def _by_lane(self, group: int, late: int, rows: list[int]) -> Iterator[Alike]:
-        """Those of the entries that still wait, in order."""
-        live, entries, lanes = self._live, self._entries, self._lanes
-        by_lane: dict[int, list[Entry]] = {}
-        for row in rows:
-            entry = entries[row]
-            if live[entry[2]] is entry:
-                by_lane.setdefault(lanes[row], []).append(entry)
-            else:
-                self._groups[row] = _GONE
-        for lane, alive in by_lane.items():
-            alive.sort()
-            yield Alike(group, late, lane, alive)
+    def see(self) -> None:
+        """All that there are have been looked at."""
+        self._numbers[3, : len(self._entries) - len(self._new)] = 1
 
     def _beyond(self, at: NDArray[np.int64], plans: Sequence[PlanBound], now: float) -> NDArray[np.bool_]:
         """Whether each entry runs beyond each plan, as `Trial.late` has it; shape (plans, entries)."""
-        within_s, limit_s, leaves_s, rank, since = self._columns[:, at]
+        within_s, limit_s, leaves_s, rank, since = self._columns[:_BOUNDS, at]
         start_s = np.array([plan.start_s for plan in plans])[:, None]
         hard = np.array([plan.hard for plan in plans])[:, None]
         promise = np.array([plan.takes_promise for plan in plans])[:, None]
@@ -167,21 +144,23 @@ class Bounds:
         entries, live, old = self._entries, self._live, len(self._entries) - len(self._new)
         if self._new:
             kept = [row for row in range(old, len(entries)) if live[entries[row][2]] is entries[row]]
-            bounds = [bound(entries[row][2]) for row in kept]
-            added = np.array([each[:_TIMES] for each in bounds], dtype=np.float64).reshape(len(kept), _TIMES).T
-            self._columns = np.concatenate((self._columns, added), axis=1)
-            self._tenants = np.concatenate((self._tenants, np.array([each.tenant for each in bounds], dtype=np.int64)))
-            self._lanes += [each.lane for each in bounds]
-            groups = np.array([self._new[row - old] for row in kept], dtype=np.int64)
-            self._groups = np.concatenate((self._groups, groups))
+            end = old + len(kept)
+            if end > self._columns.shape[1]:
+                more = ((0, 0), (0, end))
+                self._columns, self._numbers = np.pad(self._columns, more), np.pad(self._numbers, more)
+            groups = [self._new[row - old] for row in kept]
             self._entries = entries[:old] + [entries[row] for row in kept]
             self._new = []
+            for row, (group, entry) in enumerate(zip(groups, self._entries[old:], strict=True), old):
+                each = bound(entry[2])
+                self._columns[:, row] = (*each[:_BOUNDS], entry[0], each.shift_s, entry[1])
+                self._numbers[:, row] = group, each.tenant, each.lane, 0
         if len(self._entries) > self._compact_at:
             self._compact()
 
     def _compact(self) -> None:
-        entries, live = self._entries, self._live
-        rest = [row for row, entry in enumerate(entries) if live[entry[2]] is entry and self._groups[row] != _GONE]
-        self._columns, self._groups, self._tenants = self._columns[:, rest], self._groups[rest], self._tenants[rest]
-        self._entries, self._lanes = [entries[row] for row in rest], [self._lanes[row] for row in rest]
+        entries, live, group = self._entries, self._live, self._numbers[0].tolist()
+        rest = [row for row, entry in enumerate(entries) if live[entry[2]] is entry and group[row] != _GONE]
+        self._columns, self._numbers = self._columns[:, rest], self._numbers[:, rest]
+        self._entries = [entries[row] for row in rest]
         self._compact_at = 2 * len(rest) + _SPARE

@@ -11,18 +11,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schedmate.scheduler.bounds import Bounds
+from schedmate.scheduler.bounds import Bounds, PlanBound
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.pending import Entry, OrderedEntries
 from schedmate.scheduler.types import Reservation
 
 
 class Settled(NamedTuple):
-    """What a verdict about a pool rests on: the clock of its `Verdicts`, its plans, what quota leaves to tenants."""
+    """What a verdict about a pool rests on: the clock of its `Verdicts`, its plans, what quota leaves to tenants, and
+    how often something was undone: plans leave more then than they did."""
 
     clock: int
     plans: tuple[Reservation, ...]
     rooms: NDArray[np.int64]
+    undone: int
 
 
 class Seen(NamedTuple):
@@ -32,28 +34,35 @@ class Seen(NamedTuple):
     clock: int
     plans: tuple[Reservation, ...]
     room: int
+    undone: int
 
 
 #: An entry that nobody has.
 _NOBODY: Entry = (0.0, -1, -1)
 
 
-class Group:
-    """All waiting jobs of one demand on one set of pools.
+class Group(NamedTuple):
+    """All waiting jobs of one demand on one set of pools."""
 
-    ``settled``: by pool, the state of things (see `actions.fill`) in which nothing of it could start. ``asked``: by
-    pool, the free GPUs below which no node is of use to it, and what it counts in milli-GPU, once they were wanted.
-    """
+    number: int
+    demand: Demand
 
-    __slots__ = ("asked", "demand", "number", "pool_bits", "pools", "settled")
 
-    def __init__(self, number: int, pools: tuple[int, ...], demand: Demand) -> None:
-        self.number = number
-        self.pools = pools
-        self.pool_bits = sum(1 << pool for pool in pools)
-        self.demand = demand
-        self.settled: dict[int, Settled] = {}
-        self.asked: dict[int, tuple[int, int]] = {}
+class Looked(NamedTuple):
+    """The state of a pool in which none of those that waited for it could start: see `Settled`; and of each plan its
+    `PlanBound`, and what quota leaves when it begins, shape (plans, tenants)."""
+
+    settled: Settled
+    bounds: tuple[PlanBound, ...]
+    then: NDArray[np.int64]
+
+
+class Asks(NamedTuple):
+    """By number of a group, what it asks of one pool: the free GPUs below which no node is of use to it, and what it
+    counts in milli-GPU; shape (groups,). Of those alone that somebody has wanted to know."""
+
+    needs: NDArray[np.int64]
+    milli: NDArray[np.int64]
 
 
 class QueueLane:
@@ -61,10 +70,11 @@ class QueueLane:
 
     ``rank`` orders classes, the smaller first; -inf for those that have waited too long, +-0 if classes mix by age.
     ``shift_s`` is taken off the order of its jobs. ``latest``: the largest ``since`` of any that was in it.
-    ``looked_at``: an entry that was found not to start, and by pool what that rests on.
+    ``looked_at``: an entry that was found not to start, and by pool what that rests on. ``heads``: some of the first
+    entries, and of these the slots that differ in their demand.
     """
 
-    __slots__ = ("latest", "looked_at", "number", "order", "pool_bits", "pools", "rank", "shift_s", "tenant")
+    __slots__ = ("heads", "latest", "looked_at", "number", "order", "pool_bits", "pools", "rank", "shift_s", "tenant")
 
     def __init__(
         self, number: int, tenant: int, rank: float, shift_s: float, pools: tuple[int, ...], live: list[Entry | None]
@@ -77,14 +87,16 @@ class QueueLane:
         self.pool_bits = sum(1 << pool for pool in pools)
         self.latest = -1
         self.looked_at: tuple[Entry, dict[int, Seen]] = _NOBODY, {}
+        self.heads: tuple[tuple[Entry, ...], tuple[int, ...]] = (), ()
         self.order = OrderedEntries(live)
 
 
 class ClassQueue:
     """All lanes and groups, and the jobs that have a reservation, which are in no lane. ``alike``: the lanes by rank
-    and pools. By pool: ``groups_on`` those that accept it, ``bounds`` of their jobs."""
+    and pools. By pool: ``bounds`` of the jobs that accept it, and how it was when they were last ``looked`` at;
+    ``asks`` of the groups."""
 
-    __slots__ = ("_by_key", "_groups", "_live", "alike", "bounds", "groups", "groups_on", "lanes", "reserved")
+    __slots__ = ("_by_key", "_groups", "_live", "alike", "asks", "bounds", "groups", "lanes", "looked", "reserved")
 
     def __init__(self, live: list[Entry | None], pools: int) -> None:
         self._live = live
@@ -93,8 +105,9 @@ class ClassQueue:
         self.alike: dict[tuple[float, tuple[int, ...]], list[QueueLane]] = {}
         self._groups: dict[tuple[tuple[int, ...], Demand], Group] = {}
         self.groups: list[Group] = []
-        self.groups_on: list[list[Group]] = [[] for _ in range(pools)]
         self.bounds = [Bounds(live) for _ in range(pools)]
+        self.asks = [Asks(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)) for _ in range(pools)]
+        self.looked: list[Looked | None] = [None] * pools
         self.reserved: set[int] = set()
 
     def lane(self, tenant: int, rank: float, shift_s: float, pools: tuple[int, ...]) -> QueueLane:
@@ -112,14 +125,10 @@ class ClassQueue:
         lane.order.add(entry)
         group = self._groups.get((lane.pools, demand))
         if group is None:
-            group = self._groups[lane.pools, demand] = Group(len(self.groups), lane.pools, demand)
+            group = self._groups[lane.pools, demand] = Group(len(self.groups), demand)
             self.groups.append(group)
-            for pool in lane.pools:
-                self.groups_on[pool].append(group)
         for pool in lane.pools:
             self.bounds[pool].add(entry, group.number)
-        if group.settled:
-            group.settled.clear()
 
     def slots(self) -> list[int]:
         """The waiting slots without a reservation, by class and order."""

@@ -89,14 +89,14 @@ class Demand:
 
     Equal demands are the same object, so they are compared and hashed by identity, which is what caches of verdicts
     want. ``gpus`` are the whole GPUs over all replicas, ``least_gpus`` those without which the gang does not start;
-    ``gpu_milli`` and ``least_milli`` count the parts as well (not slices, whose size only the pool knows). ``roles`` is
-    empty for ``gpus`` packed on as few nodes as hold them.
+    ``gpu_milli`` and ``least_milli`` count the parts as well (not slices, whose size only the pool knows); ``whole``:
+    shares for it always count ``gpu_milli``. ``roles`` is empty for ``gpus`` packed on as few nodes as hold them.
     """
 
     __slots__ = (
         "__weakref__", "_terms", "anywhere", "elastic", "gpu_milli", "gpu_types", "gpus", "heavy", "is_plain",
         "least_gpus", "least_milli", "level", "required", "roles", "selector", "shareable", "spread", "tolerations",
-        "zone",
+        "whole", "zone",
     )  # fmt: skip
 
     _plain: ClassVar[dict[int, Demand]] = {}
@@ -178,6 +178,7 @@ class Demand:
         self.least_milli = self.least_gpus * WHOLE_MILLI + least
         self.is_plain = terms == _Terms(gpus=terms.gpus)
         self.elastic = any(role.least_replicas < role.replicas for role in terms.roles)
+        self.whole = not self.elastic and not any(role.milli_gpu or role.profile for role in terms.roles)
         self.anywhere = not (terms.selector or terms.tolerations or terms.zone)
 
     def whole_gpus(self, role: Role) -> int:

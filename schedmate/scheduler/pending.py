@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from heapq import heappop, heappush
 from itertools import islice
 
@@ -28,16 +28,18 @@ _MANY = 64
 class OrderedEntries:
     """Entries in order, with lazy removal. ``live`` is shared with everyone who holds the same slots."""
 
-    __slots__ = ("_head", "_items", "_live")
+    __slots__ = ("_few", "_head", "_items", "_live")
 
     def __init__(self, live: list[Entry | None]) -> None:
         self._items: list[Entry] = []
+        self._few: tuple[int, tuple[Entry, ...]] | None = None
         self._head = 0
         self._live = live
 
     def add(self, entry: Entry) -> None:
         """Insert a live entry; putting back one whose removal is still a mark changes nothing."""
         items = self._items
+        self._few = None
         if len(items) == self._head or entry > items[-1]:
             items.append(entry)
             return
@@ -65,10 +67,13 @@ class OrderedEntries:
         self._head = 0
         return None
 
-    def walk(self) -> Iterator[Entry]:
-        """The live entries in order, one by one; nothing may be added meanwhile."""
-        live = self._live
-        return (entry for entry in islice(self._items, self._head, None) if live[entry[2]] is entry)
+    def few(self, most: int) -> tuple[Entry, ...]:
+        """The first live entries, so many at most; the same object while they are the same."""
+        live, known = self._live, self._few
+        if known is None or known[0] != most or not all(live[entry[2]] is entry for entry in known[1]):
+            waiting = (entry for entry in islice(self._items, self._head, None) if live[entry[2]] is entry)
+            known = self._few = most, tuple(islice(waiting, most))
+        return known[1]
 
     def alive(self) -> list[Entry]:
         """All live entries in order; forgets the removed ones."""

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from schedmate.scheduler.cluster_types import DeviceShare, Health, Share, Shares, Spare
 from schedmate.scheduler.devices import choose, choose_with_nics
@@ -253,14 +252,18 @@ class PoolIndex:
     def spare_beside(self, shares: Shares, given: Iterable[DeviceShare] = ()) -> Spare:
         """What ``shares``, chosen on this state and not taken, would leave free on their nodes, were ``given`` given
         back before."""
-        spare = NodeSpares()
-        for share in shares:
-            if isinstance(share, DeviceShare):
-                node = share.node
-                held = spare.get(node) or NodeSpare(
-                    0, 0, _at(self.cpus_milli, node), _at(self.memory_mib, node), _at(self.disk_mib, node)
-                )
-                spare[node] = NodeSpare(held.devices | share.devices, held.nics | share.nics, *less_of(held, share))
+        spare, taken = NodeSpares(), [share for share in shares if isinstance(share, DeviceShare)]
+        nodes = [share.node for share in taken]
+        amounts = zip(
+            *(_amounts(each, nodes) for each in (self.cpus_milli, self.memory_mib, self.disk_mib)), strict=True
+        )
+        for share, (cpus_milli, memory_mib, disk_mib) in zip(taken, amounts, strict=True):
+            node = share.node
+            held = spare.get(node) or NodeSpare(0, 0, cpus_milli, memory_mib, disk_mib)
+            spare[node] = NodeSpare(
+                held.devices | share.devices, held.nics | share.nics, held.cpus_milli - share.cpus_milli,
+                held.memory_mib - share.memory_mib, held.disk_mib - share.disk_mib,
+            )  # fmt: skip
         for share in given:
             held = spare[share.node]
             spare[share.node] = held._replace(
@@ -465,8 +468,8 @@ class PoolIndex:
             self.nic_count[node] = mask.bit_count()
 
 
-def _at(amounts: NDArray[np.int64] | None, node: int) -> int:
-    return 0 if amounts is None else int(amounts[node])
+def _amounts(amounts: Ints | None, nodes: list[int]) -> list[int]:
+    return [0] * len(nodes) if amounts is None else amounts[nodes].tolist()
 
 
 def _copied(amounts: Ints | None) -> Ints | None:

@@ -57,7 +57,7 @@ class QueueLayer:
     ``evictable`` runs and could make room; ``no_victims``: what it rests on that
     nobody is evicted for a waiting job (see `actions.preempt`); ``spared_s``: when that changes because something has
     run long enough; ``sought_s``: by sequence, when victims were last looked for in vain where many run. ``claimed``:
-    slots for which others leave.
+    slots for which others leave. ``undone`` counts how often decisions were taken back.
     """
 
     tree: TenantTree
@@ -95,6 +95,7 @@ class QueueLayer:
     look_s: float = math.inf
     grow_s: float = math.inf
     promised: dict[int, int] = field(default_factory=dict)
+    undone: int = 0
 
     @property
     def is_idle(self) -> bool:

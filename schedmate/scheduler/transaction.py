@@ -403,6 +403,7 @@ class Transaction:
         ) = point.state  # type: ignore[assignment]  # fmt: skip
         if state.layer is not None:
             state.layer.put_back(point.layer)
+            state.layer.undone += 1
 
 
 def is_there(state: State, victim: Victim) -> bool:
@@ -424,6 +425,6 @@ def asked_milli(demand: Demand, pool: PoolSpec) -> int:
 
 def milli_of(demand: Demand, shares: Shares) -> int:
     """What a placement counts in its tenant's quota, in thousandths of a GPU."""
-    if not demand.roles:
+    if demand.whole:
         return demand.gpu_milli
     return sum(share[1] * WHOLE_MILLI + (share[3] if len(share) > 3 else 0) for share in shares)

@@ -8,19 +8,22 @@ it needs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schedmate.scheduler.beside import Beside
 from schedmate.scheduler.classes import QueueLane, Seen, Settled
-from schedmate.scheduler.cluster_types import UNLIMITED, Shares, Spare
+from schedmate.scheduler.cluster_types import UNLIMITED, Shares
 from schedmate.scheduler.demand import Demand
+from schedmate.scheduler.fair_share import FairShare
 from schedmate.scheduler.faults import SUSPECT, VERY_SUSPECT, is_long_or_wide
 from schedmate.scheduler.leaning import leaning
 from schedmate.scheduler.pending import Entry
-from schedmate.scheduler.placement import View, best_offer, fits
+from schedmate.scheduler.placement import View, best_offer
 from schedmate.scheduler.placement.elastic import within
 from schedmate.scheduler.pool_index import PoolIndex
 from schedmate.scheduler.promises import binds
@@ -34,9 +37,6 @@ IN_TIME = "backfilled: it ends before the reserved start"
 BESIDE = "backfilled: it takes nothing that the reservation needs"
 ON_HINT = "backfilled: it is expected to end before the reserved start, and is evicted at {:.0f} s if it does not"
 NOTHING_RESERVED = "passed a blocked job that is not due yet, does not want that pool, or lets others pass"
-
-#: Where more nodes have changed, a view is made anew.
-MOST_TO_FOLLOW = 16
 
 #: An order among waiting jobs: rank of the class, seconds, sequence.
 Place = tuple[float, float, int]
@@ -54,7 +54,7 @@ class Found(NamedTuple):
 class Trial:
     """Starts jobs one after the other at ``now``; every one sees what those before it took."""
 
-    __slots__ = ("_behind", "_grown", "_now", "_rooms", "_tx", "_views", "layer", "state")
+    __slots__ = ("_grown", "_looser", "_now", "_rooms", "_tx", "beside", "layer", "state")
 
     def __init__(self, state: State, tx: Transaction, now: float) -> None:
         layer = state.layer
@@ -62,9 +62,10 @@ class Trial:
             raise ValueError("this policy has no queue layer")
         self.layer: QueueLayer = layer
         self.state, self._tx, self._now = state, tx, now
-        self._views: dict[tuple[int, int], View] = {}
-        #: By view, the nodes on which something was started since it was last looked at.
-        self._behind: dict[tuple[int, int], dict[int, None]] = {}
+        #: The pools beside some of their plans.
+        self.beside = Beside(state, layer)
+        #: Whether the second of two sets of plans may allow more than the first, with both.
+        self._looser: dict[tuple[int, int], tuple[object, object, bool]] = {}
         #: By pool, what quota leaves, with the objects from which it was made.
         self._rooms: dict[int, tuple[object, object, NDArray[np.int64]]] = {}
         #: Whether some room has grown from less than so much to as much, with the rooms that were compared.
@@ -75,11 +76,23 @@ class Trial:
         layer = self.layer
         if layer.fair is None:
             return lane.rank, entry[0] - lane.shift_s, entry[1]
-        standing_s = layer.standings_s.get(lane.tenant)
+        return lane.rank, entry[0] + self._standing_s(layer.fair, lane.tenant) - lane.shift_s, entry[1]
+
+    def _standing_s(self, fair: FairShare, tenant: int) -> float:
+        """How far a tenant stands back."""
+        known_s = self.layer.standings_s
+        standing_s = known_s.get(tenant)
         if standing_s is None:
-            standing_s = layer.fair.standing(lane.tenant, self._now) * self.state.policy.fair_share_s
-            layer.standings_s[lane.tenant] = standing_s
-        return lane.rank, entry[0] + standing_s - lane.shift_s, entry[1]
+            standing_s = known_s[tenant] = fair.standing(tenant, self._now) * self.state.policy.fair_share_s
+        return standing_s
+
+    def standings_s(self, tenants: Iterable[int]) -> NDArray[np.float64]:
+        """How far some tenants stand back, by number of all; 0 for the others. Shape (tenants,)."""
+        found, fair = np.zeros(len(self.layer.tree.names)), self.layer.fair
+        if fair is not None:
+            for tenant in tenants:
+                found[tenant] = self._standing_s(fair, tenant)
+        return found
 
     def find(self, slot: int, pools: Sequence[int] | None = None) -> Found | None:
         """A start of the waiting job in ``slot`` now, on the best of its pools (of some of them) that have one: see
@@ -101,28 +114,22 @@ class Trial:
         state, layer, demand = self.state, self.layer, self.state.table.demands[slot]
         barred = layer.barred if slot not in layer.queue.reserved else {}
         for pool in pools:
-            index, verdicts = state.cluster.pools[pool], layer.verdicts[pool]
-            if (barred and barred.get((lane.tenant, pool), math.inf) <= lane.rank) or verdicts.is_no(index, demand, ()):
+            if (barred and barred.get((lane.tenant, pool), math.inf) <= lane.rank) or self.beside.is_no(pool, demand):
                 continue
             if layer.use is not None and layer.use.bound(lane.tenant, pool, self._asked(slot, pool)) >= 0:
                 continue
             plans = state.reservations.get(pool, ())
-            late, leave_s = 0, math.inf
-            beside: tuple[Spare, ...] = ()
-            if plans:
-                late, leave_s = self.late(slot, plans)
-                if late:
-                    if layer.use is not None and not self.has_later_quota(slot, lane, pool, late):
-                        continue
-                    beside = tuple(plan.spare for i, plan in enumerate(plans) if late >> i & 1)
-                    if verdicts.is_no(index, demand, beside):
-                        continue
-            view = self._view(pool, late, beside)
+            late, leave_s = self.late(slot, plans) if plans else (0, math.inf)
+            if late and layer.use is not None and not self.has_later_quota(slot, lane, pool, late):
+                continue
+            if self.beside.told(pool, demand, late) is False:
+                continue
+            view = self.beside.view(pool, late)
             shares = self._place(slot, pool, view, demand)
             if shares is not None:
                 yield Found(pool, self.within_quota(slot, pool, shares), late, leave_s), view, shares
             else:
-                verdicts.note_no(demand, beside)
+                self.beside.note_no(pool, demand, late)
 
     def _place(self, slot: int, pool: int, view: View, demand: Demand) -> Shares | None:
         """Beside the nodes that are suspected; on them where there is no other place."""
@@ -164,32 +171,51 @@ class Trial:
         self._rooms[pool] = left, layer.barred, rooms
         return rooms
 
+    def _plans(self, pool: int) -> tuple[Reservation, ...]:
+        return self.state.reservations.get(pool, ())
+
     def looked(self, lane: QueueLane, pool: int) -> Seen:
         """What a verdict about a job without a reservation rests on now."""
         layer = self.layer
         room = UNLIMITED if layer.use is None else int(layer.use.rooms(pool)[lane.tenant])
         if layer.barred and layer.barred.get((lane.tenant, pool), math.inf) <= lane.rank:
             room = -1
-        return Seen(layer.verdicts[pool].clock, self.state.reservations.get(pool, ()), room)
+        return Seen(self.beside.verdicts(pool).clock, self._plans(pool), room, layer.undone)
 
     def is_as_seen(self, pool: int, demand: Demand, last: Seen, now: Seen) -> bool:
         """Whether nothing that matters to a job of that demand has changed since it could not start."""
-        if last.plans is not now.plans or self.layer.verdicts[pool].gained(
-            self.state.cluster.pools[pool], demand, last.clock
-        ):
+        if last.undone != now.undone or self._is_looser(last.plans, now.plans):
+            return False
+        if self.beside.verdicts(pool).gained(self.state.cluster.pools[pool], demand, last.clock):
             return False
         return not last.room < asked_milli(demand, self.state.cluster.spec.pools[pool]) <= now.room
+
+    def settled(self, pool: int) -> Settled:
+        """What a verdict about a pool rests on now."""
+        return Settled(self.beside.verdicts(pool).clock, self._plans(pool), self.rooms(pool), self.layer.undone)
 
     def is_settled(self, pool: int, demand: Demand, last: Settled, rooms: NDArray[np.int64]) -> bool:
         """Whether nothing that matters has changed since nothing of a demand could start: what is free, the plans, what
         quota leaves. Time alone lets nothing start."""
         state = self.state
-        if last.plans is not state.reservations.get(pool, ()):
+        if last.undone != self.layer.undone or self._is_looser(last.plans, self._plans(pool)):
             return False
-        if self.layer.verdicts[pool].gained(state.cluster.pools[pool], demand, last.clock):
+        if self.beside.verdicts(pool).gained(state.cluster.pools[pool], demand, last.clock):
             return False
         milli = asked_milli(demand, state.cluster.spec.pools[pool])
         return not self._has_grown(rooms, last.rooms, milli)
+
+    def _is_looser(self, before: Sequence[Reservation], now: Sequence[Reservation]) -> bool:
+        """Whether plans may allow what those ``before`` did not: one of these is gone. Others, and less left beside
+        those that stay, allow nothing more."""
+        if before is now or not before:
+            return False
+        key = id(before), id(now)
+        known = self._looser.get(key)  # both are kept: an identity is that of one object for as long as it lives
+        if known is None:
+            there = {id(plan.origin) for plan in now}
+            known = self._looser[key] = before, now, any(id(plan.origin) not in there for plan in before)
+        return known[2]
 
     def _has_grown(self, rooms: NDArray[np.int64], before: NDArray[np.int64], milli: int) -> bool:
         """Whether some tenant has room for so much that had not ``before``."""
@@ -262,11 +288,7 @@ class Trial:
             if beside or own:
                 kept = tuple(self._with(plan, slot, found, id(plan) in beside, own) for plan in plans)
                 state.reservations = {**state.reservations, pool: kept}
-        if own:  # with its plans gone the numbers of the others have changed
-            self._views = {key: view for key, view in self._views.items() if key[0] != pool}
-            self._behind = {key: nodes for key, nodes in self._behind.items() if key[0] != pool}
-        else:
-            self._follow(pool, shares)
+        self.beside.started(pool, shares)
 
     def _take_from(self, slot: int, pool: int, shares: Shares, plans: Sequence[Reservation]) -> set[int]:
         """Identities of the plans that do not bind a job and begin while it runs; those that lack what it has taken,
@@ -284,15 +306,6 @@ class Trial:
                 self.layer.void |= {(plan.slot, plan.guaranteed)}
         return found
 
-    def _follow(self, pool: int, shares: Shares) -> None:
-        """Have the views of a pool show what was started there, when they are looked at again."""
-        nodes = dict.fromkeys(share[0] for share in shares)
-        for key in [key for key in self._views if key[0] == pool]:
-            behind = self._behind.setdefault(key, {})
-            behind |= nodes
-            if len(behind) > MOST_TO_FOLLOW or not isinstance(self._views[key], PoolIndex):
-                del self._views[key], self._behind[key]
-
     def _with(
         self, plan: Reservation, slot: int, found: Found, beside: bool, own: Sequence[Reservation]
     ) -> Reservation:
@@ -308,6 +321,8 @@ class Trial:
             use.charge(lane.tenant, found.pool, change)
         if beside:
             spare = self.state.cluster.pools[found.pool].less(spare, found.shares)
+        if change < 0:  # it leaves more than it did
+            return replace(plan, spare=spare, use=use)
         return plan if use is plan.use and spare is plan.spare else plan.sparing(spare, use)
 
     def _reason(self, found: Found) -> str:
@@ -330,33 +345,6 @@ class Trial:
                 if use.bound(lane.tenant, pool, milli) >= 0:
                     return False
         return True
-
-    def fits(self, pool: int, demand: Demand, late: int) -> bool:
-        """Whether a demand has a placement on a pool now that takes nothing from the plans ``late`` (bits)."""
-        verdicts, beside = self.layer.verdicts[pool], self._beside(pool, late)
-        index = self.state.cluster.pools[pool]
-        if verdicts.is_no(index, demand, ()) or (late > 0 and verdicts.is_no(index, demand, beside)):
-            return False
-        if fits(self._view(pool, late, beside), demand):
-            return True
-        verdicts.note_no(demand, beside)
-        return False
-
-    def _beside(self, pool: int, late: int) -> tuple[Spare, ...]:
-        """What the plans ``late`` (bits) of a pool leave."""
-        plans = self.state.reservations.get(pool, ()) if late else ()
-        return tuple(plan.spare for i, plan in enumerate(plans) if late >> i & 1)
-
-    def _view(self, pool: int, late: int, beside: tuple[Spare, ...]) -> View:
-        if not late:
-            return self.state.cluster.pools[pool]
-        key, index = (pool, late), self.state.cluster.pools[pool]
-        view, behind = self._views.get(key), self._behind.pop(key, None)
-        if view is None:
-            view = self._views[key] = index.restricted(beside)
-        elif behind and isinstance(view, PoolIndex) and isinstance(index, PoolIndex):
-            view.follow(index, behind, beside)
-        return view
 
 
 def _counts(plan: Reservation, own: Sequence[Reservation]) -> bool:

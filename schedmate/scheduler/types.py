@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from schedmate.scheduler.cluster_types import Shares, Spare
@@ -182,14 +182,22 @@ class Reservation:
     locked: bool = False
     use: TenantUse | None = None
     victims: tuple[Victim, ...] = ()
+    _origin: Reservation | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def origin(self) -> Reservation:
+        """What this plan was when it was made; since then it has only come to leave less, see `sparing`."""
+        return self if self._origin is None else self._origin
 
     def sparing(self, spare: Spare, use: TenantUse | None) -> Reservation:
-        """The same plan with other amounts left; a start makes one of every plan beside it, so not by `replace`, which
-        takes five times as long."""
-        return Reservation(
+        """The same plan with less left; a start makes one of every plan beside it, so not by `replace`, which takes
+        five times as long, and makes a new plan."""
+        found = Reservation(
             self.slot, self.pool, self.start_s, self.shares, spare, self.guaranteed, self.end_s, self.locked, use,
             self.victims,
         )  # fmt: skip
+        object.__setattr__(found, "_origin", self.origin)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,11 +59,12 @@ class UseAhead:
             base = self._tried[bisect_right(self._tried, releases) - 1]
             found, table, now = self._uses[base].copy(), self._table, self._now
             gone = dict[int, int]()  # by tenant: charging them one by one would come to the same
+            lanes, starts_s, demands, shares = table.queue_lanes, table.starts_s, table.demands, table.shares
             for end_s, slot in self._order[base:releases]:
                 # One that has outlived this end without ending says nothing about when it will.
-                if not table.starts_s[slot] < now >= end_s:
-                    lane = table.queue_lanes[slot]
-                    milli = milli_of(table.demands[slot], table.shares[slot] or ())
+                if end_s > now or starts_s[slot] >= now:
+                    lane, demand = lanes[slot], demands[slot]
+                    milli = demand.gpu_milli if demand.whole else milli_of(demand, shares[slot] or ())
                     tenant = ROOT if lane is None else lane.tenant
                     gone[tenant] = gone.get(tenant, 0) + milli
             for tenant, milli in gone.items():

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heapreplace
 
 from schedmate.scheduler.actions.plan import may_reserve, reserve
 from schedmate.scheduler.actions.plan import plan as renew_plans
-from schedmate.scheduler.classes import QueueLane, Settled
+from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.free_index import FreeIndex
 from schedmate.scheduler.promises import rank, tell
@@ -64,9 +64,7 @@ def _is_settled(trial: Trial, slot: int) -> bool:
     lane, demand = table.queue_lanes[slot], table.demands[slot]
     pools = () if lane is None else lane.pools
     last = layer.looked_at.get(slot)
-    now = tuple(
-        Settled(layer.verdicts[pool].clock, trial.state.reservations.get(pool, ()), trial.rooms(pool)) for pool in pools
-    )
+    now = tuple(trial.settled(pool) for pool in pools)
     layer.looked_at[slot] = now
     return last is not None and all(
         trial.is_settled(pool, demand, then, each.rooms) for pool, then, each in zip(pools, last, now, strict=True)

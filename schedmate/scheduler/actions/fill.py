@@ -8,22 +8,20 @@ on the way, so this is the same as one walk through the queue.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from heapq import heapify, heappop, heapreplace
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from schedmate.scheduler.bounds import MOST_PLANS, Bound, PlanBound, Rooms
-from schedmate.scheduler.classes import Group, QueueLane, Settled
+from schedmate.scheduler.bounds import MOST_PLANS, Bound, News, PlanBound, Rooms
+from schedmate.scheduler.classes import Asks, Looked
 from schedmate.scheduler.cluster_types import UNLIMITED
-from schedmate.scheduler.demand import Demand
-from schedmate.scheduler.pending import Entry
+from schedmate.scheduler.contenders import Contenders
 from schedmate.scheduler.promises import bound_before, plan_rank, rank
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.trial import Place, Trial
+from schedmate.scheduler.types import Reservation
 
 
 def fill(state: State, tx: Transaction, now: float) -> None:
@@ -38,7 +36,7 @@ def fill(state: State, tx: Transaction, now: float) -> None:
     if gained or fresh:
         trial = Trial(state, tx, now)
         if gained:
-            _Groups(state, trial, gained, now).start_all()
+            Contest(state, trial, gained, now).start_all()
         _start_fresh(state, trial, fresh, gained)
     layer.gained = 0
     if state.fresh:
@@ -60,134 +58,129 @@ def _start_fresh(state: State, trial: Trial, fresh: list[int], gained: int) -> N
             trial.start(slot, found)
 
 
-class _Candidates(NamedTuple):
-    """Jobs of one group and lane, in order, that run beyond the same plans of a pool; ``late`` -1 where that is not
-    known."""
-
-    pool: int
-    late: int
-    demand: Demand
-    lane: QueueLane
-    entries: Iterator[Entry]
-
-
-class _Groups:
-    """The jobs of all demands that fit on a pool that has gained, by the place of the next one to look at."""
+class Contest:
+    """The jobs of all demands that may start on a pool that has gained, by the place of the next one to look at."""
 
     def __init__(self, state: State, trial: Trial, gained: int, now: float) -> None:
         self._state, self._trial, self._now = state, trial, now
-        self._clocks = [verdicts.clock for verdicts in trial.layer.verdicts]
+        self._clocks = [trial.beside.verdicts(pool).clock for pool in range(len(state.cluster.pools))]
         self._room: dict[int, NDArray[np.int64]] = {}
-        #: By pool, whether quota keeps tenants off it since the last start there: tenant, milli-GPU, plans (bits).
-        self._lacking: dict[int, dict[tuple[int, int, int], bool]] = {}
-        self._looked_at: list[tuple[Group, int]] = []
-        self._settled: dict[tuple[int, int, tuple[int, int]], bool] = {}
-        self._candidates = [
-            each
-            for pool in range(len(state.cluster.pools))
-            if gained >> pool & 1
-            for each in self._promising(pool, trial.layer.queue.groups_on[pool])
-        ]
-        #: By pool, what fits since the last start there, and what fits no more: demand, plans beyond which it runs.
-        self._fit: dict[int, set[tuple[Demand, int]]] = {}
-        for each in self._candidates:
-            self._fit.setdefault(each.pool, set()).add((each.demand, each.late))
-        self._full: set[tuple[int, Demand, int]] = set()
+        #: By pool, what fits since the last start there: group, plans beyond which it runs.
+        self._fit: dict[int, set[tuple[int, int]]] = {}
+        self._contenders = {
+            pool: self._promising(pool) for pool in range(len(state.cluster.pools)) if gained >> pool & 1
+        }
 
     def start_all(self) -> None:
         """Until nothing of any group may start."""
-        heap = [each for i in range(len(self._candidates)) if (each := self._next(i)) is not None]
-        heapify(heap)
-        while heap:
-            number, slot = heap[0][1:]
-            following = self._next(number) if self._try(number, slot) else None
-            if following is None:
-                heappop(heap)
-            else:
-                heapreplace(heap, following)
-            while heap and (now_at := self._again(heap[0])) != heap[0]:
-                heapreplace(heap, now_at)
-        now = {
-            pool: Settled(self._clocks[pool], self._state.reservations.get(pool, ()), self._room_on(pool))
-            for pool in {pool for _, pool in self._looked_at}
-        }
-        for group, pool in self._looked_at:
-            group.settled[pool] = now[pool]
+        while self._start_first():
+            pass
+        queue = self._trial.layer.queue
+        for pool in self._contenders:
+            settled = self._trial.settled(pool)._replace(clock=self._clocks[pool])
+            then = self._room_then(pool, len(settled.rooms))
+            queue.looked[pool] = Looked(settled, tuple(self._plan_bounds(pool)), then)
+            queue.bounds[pool].see()
 
-    def _try(self, number: int, slot: int) -> bool:
-        """Start a job if it may; False if the others that are like it may not either."""
-        pool, late, demand, lane, _ = self._candidates[number]
-        key = pool, demand, late
-        if key in self._full or (late > 0 and self._lacks_quota(pool, lane.tenant, demand, late)):
-            return False
-        if self._state.table.live[slot] is None:
+    def _start_first(self) -> bool:
+        """Look at the first of each class in order until one has been started; whether there may be more to start."""
+        for pool, number in self._in_order():
+            contenders = self._contenders[pool]
+            if not contenders.is_left(number):
+                continue
+            entry = contenders.first_of(number)
+            if self._state.table.live[entry[2]] is not entry:  # it has started on another pool
+                contenders.pass_first(number)
+                return True
+            if not self._fits(pool, contenders, number):
+                contenders.drop_like(number)
+                continue
+            found = self._trial.find(entry[2])
+            if found is None:
+                contenders.drop(number)
+                continue
+            self._trial.start(entry[2], found)
+            contenders.pass_first(number)
+            self._room.pop(found.pool, None)
+            self._fit.pop(found.pool, None)
+            if found.pool in self._contenders:
+                now = self._room_on(found.pool)
+                self._contenders[found.pool].keep(now, self._room_then(found.pool, len(now)))
             return True
-        if late >= 0 and (demand, late) not in self._fit[pool]:
-            if not self._trial.fits(pool, demand, late):
-                self._full.add(key)
+        return False
+
+    def _in_order(self) -> Iterator[tuple[int, int]]:
+        """Pools and numbers of classes there by the place of the first of each."""
+        left = {pool: each.left() for pool, each in self._contenders.items()}
+        left = {pool: numbers for pool, numbers in left.items() if len(numbers)}
+        if not left:
+            return iter(())
+        standings_s = self._trial.standings_s(self._tenants_of(left))
+        places = np.concatenate([self._contenders[p].places(left[p], standings_s) for p in left], axis=1)
+        pools = np.concatenate([np.full(len(numbers), pool) for pool, numbers in left.items()])
+        numbers = np.concatenate(list(left.values()))
+        order = np.lexsort((numbers, pools, *places[::-1]))
+        return zip(pools[order].tolist(), numbers[order].tolist(), strict=True)
+
+    def _tenants_of(self, left: Mapping[int, NDArray[np.int64]]) -> list[int]:
+        tenants = [set(self._contenders[pool].kind.tenant[numbers].tolist()) for pool, numbers in left.items()]
+        return sorted(set().union(*tenants))
+
+    def _fits(self, pool: int, contenders: Contenders, number: int) -> bool:
+        """Whether what a class asks for has a placement on its pool beside the plans beyond which it runs."""
+        key = int(contenders.kind.group[number]), int(contenders.kind.late[number])
+        known = self._fit.setdefault(pool, set())
+        if key not in known:
+            if not self._trial.beside.fits(pool, self._trial.layer.queue.groups[key[0]].demand, key[1]):
                 return False
-            self._fit[pool].add((demand, late))
-        found = self._trial.find(slot)
-        if found is None:
-            return late < 0
-        self._trial.start(slot, found)
-        self._room.pop(found.pool, None)
-        self._lacking.pop(found.pool, None)
-        self._fit[found.pool] = set()
+            known.add(key)
         return True
 
-    def _again(self, at: tuple[Place, int, int]) -> tuple[Place, int, int]:
-        """The same job with its place as it is now: a start sets back the tenant."""
-        lane = self._candidates[at[1]].lane
-        return self._trial.place_of(lane, self._state.table.entries[at[2]]), at[1], at[2]
-
-    def _next(self, number: int) -> tuple[Place, int, int] | None:
-        """The next of some candidates that still waits."""
-        live, each = self._state.table.live, self._candidates[number]
-        for entry in each.entries:
-            if live[entry[2]] is entry:
-                return self._trial.place_of(each.lane, entry), number, entry[2]
-        return None
-
-    def _promising(self, pool: int, groups: list[Group]) -> Iterator[_Candidates]:
+    def _promising(self, pool: int) -> Contenders:
         """The jobs that might start on a pool that has gained."""
-        trial, queue, index = self._trial, self._trial.layer.queue, self._state.cluster.pools[pool]
-        is_no = trial.layer.verdicts[pool].is_no
-        unsettled = [
-            group for group in groups if not self._is_settled(group, pool) and not is_no(index, group.demand, ())
-        ]
-        if not unsettled:
-            return
-        self._looked_at.extend((group, pool) for group in unsettled)
-        plans = self._plan_bounds(pool)
-        known = len(plans) <= MOST_PLANS
-        found = queue.bounds[pool].candidates(
-            [group.number for group in unsettled],
-            plans if known else [],
+        plans, rooms = self._plan_bounds(pool), self._rooms_on(pool)
+        return self._trial.layer.queue.bounds[pool].contenders(
+            self._news(pool, plans),
+            plans if len(plans) <= MOST_PLANS else None,
             self._now,
             self._bound,
-            self._rooms_on(pool, unsettled),
-            lambda group, late: trial.fits(pool, queue.groups[group].demand, late),
+            rooms,
         )
-        for group, late, lane, entries in found:
-            demand = queue.groups[group].demand
-            yield _Candidates(pool, late if known else -1, demand, queue.lanes[lane], iter(entries))
 
-    def _is_settled(self, group: Group, pool: int) -> bool:
-        """Whether nothing that matters has changed since nothing of a group could start. Of many groups what that rests
-        on is the same object, and few differ in what they ask for."""
-        last = group.settled.get(pool)
-        if last is None:
-            return False
-        asked = group.asked.get(pool)
-        if asked is None:
-            need = self._trial.layer.verdicts[pool].need(self._state.cluster.pools[pool].capacity, group.demand)
-            asked = group.asked[pool] = need, asked_milli(group.demand, self._state.cluster.spec.pools[pool])
-        key = pool, id(last), asked
-        found = self._settled.get(key)
-        if found is None:
-            found = self._settled[key] = self._trial.is_settled(pool, group.demand, last, self._room_on(pool))
-        return found
+    def _news(self, pool: int, plans: Sequence[PlanBound]) -> News | None:
+        """What has changed on a pool since none of its jobs could start; None if that is not known."""
+        layer = self._trial.layer
+        last = layer.queue.looked[pool]
+        if last is None or last.settled.undone != layer.undone:
+            return None
+        there = {id(plan.origin): now for plan, now in zip(self._plans(pool), plans, strict=True)}
+        gone = []
+        for plan, before, left in zip(last.settled.plans, last.bounds, last.then, strict=True):
+            now = there.get(id(plan.origin))
+            if now is None:
+                gone.append(left)
+            elif now.rank > before.rank or now.bound_before < before.bound_before:
+                return None  # it binds fewer
+        gained = self._asks(pool).needs <= layer.verdicts[pool].most_freed(last.settled.clock)
+        return News(gained, last.settled.rooms, gone)
+
+    def _asks(self, pool: int) -> Asks:
+        """What all groups ask of a pool."""
+        queue, index, spec = (
+            self._trial.layer.queue,
+            self._state.cluster.pools[pool],
+            self._state.cluster.spec.pools[pool],
+        )
+        known = queue.asks[pool]
+        new = queue.groups[len(known.milli) :]
+        if new:
+            verdicts = self._trial.layer.verdicts[pool]
+            needs = np.append(known.needs, [verdicts.need(index.capacity, group.demand) for group in new])
+            known = queue.asks[pool] = Asks(needs, np.append(known.milli, [asked_milli(g.demand, spec) for g in new]))
+        return known
+
+    def _plans(self, pool: int) -> tuple[Reservation, ...]:
+        return self._state.reservations.get(pool, ())
 
     def _room_on(self, pool: int) -> NDArray[np.int64]:
         """By tenant, what quota leaves on a pool; nothing where the queue is barred."""
@@ -196,31 +189,16 @@ class _Groups:
             room = self._room[pool] = self._trial.rooms(pool)
         return room
 
-    def _rooms_on(self, pool: int, groups: list[Group]) -> Rooms:
-        """What quota leaves on a pool, now and when its plans begin, and what some groups ask for."""
-        spec, now = self._state.cluster.spec.pools[pool], self._room_on(pool)
-        asked = np.zeros(len(self._trial.layer.queue.groups), dtype=np.int64)
-        for group in groups:
-            asked[group.number] = asked_milli(group.demand, spec)
-        return Rooms(now, self._room_then(pool, len(now)), asked)
+    def _rooms_on(self, pool: int) -> Rooms:
+        """What quota leaves on a pool, now and when its plans begin, and what groups ask for."""
+        now = self._room_on(pool)
+        return Rooms(now, self._room_then(pool, len(now)), self._asks(pool).milli)
 
     def _room_then(self, pool: int, tenants: int) -> NDArray[np.int64]:
         """What quota leaves when the plans of a pool begin; shape (plans, tenants)."""
-        uses = [plan.use for plan in self._state.reservations.get(pool, ())]
+        uses = [plan.use for plan in self._plans(pool)]
         then = [np.full(tenants, UNLIMITED, dtype=np.int64) if use is None else use.rooms(pool) for use in uses]
         return np.array(then, dtype=np.int64).reshape(len(uses), tenants)
-
-    def _lacks_quota(self, pool: int, tenant: int, demand: Demand, late: int) -> bool:
-        """Whether quota does not let a tenant start a demand now, or run it beyond all of the plans ``late`` (bits)."""
-        milli = asked_milli(demand, self._state.cluster.spec.pools[pool])
-        known, key = self._lacking.setdefault(pool, {}), (tenant, milli, late)
-        found = known.get(key)
-        if found is None:
-            found = known[key] = self._room_on(pool)[tenant] < milli or any(
-                late >> i & 1 and plan.use is not None and plan.use.bound(tenant, pool, milli) >= 0
-                for i, plan in enumerate(self._state.reservations.get(pool, ()))
-            )
-        return found
 
     def _plan_bounds(self, pool: int) -> list[PlanBound]:
         """The plans of a pool, as `Trial.late` reads them."""
@@ -233,7 +211,7 @@ class _Groups:
                 plan.guaranteed and not plan.victims and plan.start_s > self._now,
                 bound_before(state, plan),
             )
-            for plan in state.reservations.get(pool, ())
+            for plan in self._plans(pool)
         ]
 
     def _bound(self, slot: int) -> Bound:
@@ -244,6 +222,8 @@ class _Groups:
         hints = job.hints if job is not None and job.preemptible else None
         if job is not None and hints is not None and hints.confidence >= self._state.policy.confidence:
             leaves_s = max(assumed.within_s, job.min_run_s)
-        tenant, number = (0, 0) if lane is None else (lane.tenant, lane.number)
+        tenant, number, shift_s = (0, 0, 0.0) if lane is None else (lane.tenant, lane.number, lane.shift_s)
         since = table.since[slot]
-        return Bound(assumed.within_s, assumed.limit_s, leaves_s, rank(self._state, slot), since, tenant, number)
+        return Bound(
+            assumed.within_s, assumed.limit_s, leaves_s, rank(self._state, slot), since, tenant, number, shift_s
+        )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import NamedTuple
 
 from schedmate.scheduler.actions.age import age
@@ -18,6 +17,7 @@ from schedmate.scheduler.actions.plan import FOLLOW_S
 from schedmate.scheduler.claims import SHORTEST_SPAN_S, claimed_spare, kinds, standing
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import WHOLE_MILLI
+from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.elastic import minimum
 from schedmate.scheduler.eviction_rules import Candidate, Later, Rules, Toll
 from schedmate.scheduler.eviction_search import find_victims
@@ -88,7 +88,7 @@ class _Preempting:
     def __init__(self, state: State, layer: QueueLayer, tx: Transaction, now: float) -> None:
         self._state, self._layer, self._tx, self._now = state, layer, tx, now
         self._standing = standing(state)
-        self._known_sums: dict[tuple[int, int], tuple[int, int]] = {}
+        self._known_sums: dict[tuple[int, float], tuple[int, int]] = {}
         self._in_vain = 0
 
     def in_order(self) -> list[int]:
@@ -100,24 +100,40 @@ class _Preempting:
             if slot not in self._layer.claimed and lane is not None and self._may_take(slot, lane):
                 found.append((trial.place_of(lane, table.entries[slot]), slot))
         for lane in self._layer.queue.lanes:
-            for slot in self._first_of(lane):
-                if self._may_take(slot, lane):
-                    found.append((trial.place_of(lane, table.entries[slot]), slot))
+            if self._is_open(lane):
+                for slot in self._first_of(lane):
+                    if self._may_take(slot, lane):
+                        found.append((trial.place_of(lane, table.entries[slot]), slot))
         return [slot for _, slot in sorted(found)]
 
-    def _first_of(self, lane: QueueLane) -> Iterator[int]:
+    def _first_of(self, lane: QueueLane) -> Sequence[int]:
         """The first of a lane, of different demands; of a strict queue its blocked head alone."""
         if self._layer.tree.queueing[lane.tenant] is Queueing.STRICT:
             first = lane.order.first()
-            if first is not None and first[2] in self._state.blocked:
-                yield first[2]
-            return
-        seen = set()
-        for entry in islice(lane.order.walk(), DEPTH):
-            demand = self._state.table.demands[entry[2]]
-            if demand not in seen:
-                seen.add(demand)
-                yield entry[2]
+            return () if first is None or first[2] not in self._state.blocked else (first[2],)
+        entries = lane.order.few(DEPTH)
+        if lane.heads[0] is not entries:
+            by_demand = dict[Demand, int]()
+            for entry in entries:
+                by_demand.setdefault(self._state.table.demands[entry[2]], entry[2])
+            lane.heads = entries, tuple(by_demand.values())
+        return lane.heads[1]
+
+    def _is_open(self, lane: QueueLane) -> bool:
+        """Whether there could be anything for any job of a lane on any of its pools: something of a lower class, or
+        what its tenant is guaranteed."""
+        layer = self._layer
+        if lane.shift_s or lane.rank == -math.inf:
+            return True  # of whatever classes
+        for pool in lane.pools:
+            if layer.evictable.gpus[pool]:
+                held = self._standing.milli.get((lane.tenant, pool), 0)
+                if self._sums(pool, -lane.rank)[0] or (
+                    layer.fair is not None
+                    and layer.fair.held[lane.tenant][pool] + held <= layer.tree.guaranteed[lane.tenant][pool]
+                ):
+                    return True
+        return False
 
     def _may_take(self, slot: int, lane: QueueLane) -> bool:
         """A look at counters: whether there could be anything for the job on any of its pools."""
@@ -139,7 +155,7 @@ class _Preempting:
                     return True
         return False
 
-    def _sums(self, pool: int, priority: int) -> tuple[int, int]:
+    def _sums(self, pool: int, priority: float) -> tuple[int, int]:
         """GPUs of a pool that could be freed: of lower priorities, and of all."""
         found = self._known_sums.get((pool, priority))
         if found is None:

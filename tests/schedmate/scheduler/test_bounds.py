@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedmate.scheduler.bounds import Bound, Bounds, PlanBound, Rooms
+from schedmate.scheduler.bounds import Bound, Bounds, News, PlanBound, Rooms
+from schedmate.scheduler.contenders import Contenders
 from schedmate.scheduler.pending import Entry
 
 NOW = 10.0
@@ -23,8 +24,8 @@ bound = st.builds(
     rank=st.sampled_from([-math.inf, -2.0, -0.0]),
     since=st.integers(0, 4).map(float),
     tenant=st.integers(0, TENANTS - 1),
-    lane=st.integers(0, 1),
-)
+    lane=st.just(0),
+).map(lambda each: each._replace(lane=each.tenant))  # a lane is of one tenant
 plan = st.builds(
     PlanBound,
     start_s=st.sampled_from([10.0, 12.0, 15.0, 40.0]),
@@ -43,36 +44,109 @@ def runs_beyond(job: Bound, each: PlanBound) -> bool:
     return not (each.takes_promise and NOW + job.leaves_s <= each.start_s)
 
 
-@given(st.lists(bound, max_size=30), st.lists(plan, max_size=5), st.data())
-def test_candidates_are_those_of_the_rule(jobs: list[Bound], plans: list[PlanBound], data: st.DataObject) -> None:
+def asked_of(jobs: list[Bound], data: st.DataObject) -> tuple[list[Entry | None], Rooms, list[PlanBound]]:
+    """Entries of the jobs, what they ask for by group, and what quota leaves beside some plans."""
+    plans = data.draw(st.lists(plan, max_size=5))
     live: list[Entry | None] = [(float(slot % 4), slot, slot) for slot in range(len(jobs))]
-    bounds = Bounds(live)
     room = st.lists(st.integers(0, 3), min_size=TENANTS, max_size=TENANTS)
-    now = np.array(data.draw(room))
     then = np.array([data.draw(room) for _ in plans], dtype=np.int64).reshape(len(plans), TENANTS)
     asked = np.array(data.draw(st.lists(st.integers(1, 3), min_size=GROUPS, max_size=GROUPS)))
-    largest = data.draw(st.lists(st.integers(0, 31), min_size=GROUPS, max_size=GROUPS))
-    wanted = data.draw(st.lists(st.integers(0, GROUPS - 1), unique=True))
+    return live, Rooms(np.array(data.draw(room)), then, asked), plans
+
+
+def late_of(job: Bound, group: int, plans: list[PlanBound], rooms: Rooms) -> int | None:
+    """The plans beyond which a job runs; None if it lacks quota."""
+    beyond = [runs_beyond(job, each) for each in plans]
+    least = min([rooms.now[job.tenant], *(rooms.then[i, job.tenant] for i, each in enumerate(beyond) if each)])
+    return sum(1 << bit for bit, each in enumerate(beyond) if each) if least >= rooms.asked[group] else None
+
+
+def in_order(found: Contenders, standings_s: list[float]) -> list[tuple[int, int, int, list[Entry]]]:
+    """All classes as (group, plans, lane, entries), by the place of the first of each."""
+    numbers = found.left()
+    places = found.places(numbers, np.array(standings_s)).T.tolist()
+    kinds = [tuple(int(each[number]) for each in found.kind[:3]) for number in numbers.tolist()]
+    entries = []
+    for number in numbers.tolist():
+        own = []
+        while found.is_left(number):
+            own.append(found.first_of(number))
+            found.pass_first(number)
+        entries.append(own)
+    by_place = sorted(zip(places, kinds, entries, strict=True))
+    return [(group, late, lane, own) for _, (group, late, lane), own in by_place]
+
+
+@given(st.lists(bound, max_size=30), st.data())
+def test_contenders_are_those_of_the_rule(jobs: list[Bound], data: st.DataObject) -> None:
+    live, rooms, plans = asked_of(jobs, data)
+    bounds = Bounds(live)
     half = len(jobs) // 2
     for part in (range(half), range(half, len(jobs))):  # some come later, and some of the first have gone by then
         for slot in part:
             entry = live[slot]
             assert entry is not None
             bounds.add(entry, slot % GROUPS)
-        rooms = Rooms(now, then, asked)
-        found = bounds.candidates(
-            wanted, plans, NOW, lambda slot: jobs[slot], rooms, lambda group, late: not late & ~largest[group]
-        )
+        found = bounds.contenders(None, plans, NOW, lambda slot: jobs[slot], rooms)
         expected: dict[tuple[int, int, int], list[Entry]] = {}
         for slot in range(part.stop):
-            entry, job, group = live[slot], jobs[slot], slot % GROUPS
-            beyond = [runs_beyond(job, each) for each in plans]
-            late = sum(1 << bit for bit, each in enumerate(beyond) if each)
-            least = min([now[job.tenant], *(then[i, job.tenant] for i, each in enumerate(beyond) if each)])
-            if entry is not None and group in wanted and least >= asked[group] and not late & ~largest[group]:
-                expected.setdefault((group, late, job.lane), []).append(entry)
-        assert {tuple(each[:3]): each.entries for each in found} == {
+            entry, late = live[slot], late_of(jobs[slot], slot % GROUPS, plans, rooms)
+            if entry is not None and late is not None:
+                expected.setdefault((slot % GROUPS, late, jobs[slot].lane), []).append(entry)
+        assert {each[:3]: each[3] for each in in_order(found, [0.0] * TENANTS)} == {
             key: sorted(entries) for key, entries in expected.items()
         }
         for slot in range(0, half, 3):
             live[slot] = None
+
+
+@given(st.lists(bound, max_size=20), st.data())
+def test_only_those_are_looked_at_for_whom_something_has_changed(jobs: list[Bound], data: st.DataObject) -> None:
+    live, rooms, plans = asked_of(jobs, data)
+    bounds, new = Bounds(live), len(jobs) // 2
+    flags, room = (
+        st.lists(st.booleans(), min_size=GROUPS, max_size=GROUPS),
+        st.lists(st.integers(0, 3), min_size=TENANTS, max_size=TENANTS),
+    )
+    gone = [np.array(each) for each in data.draw(st.lists(room, max_size=2))]
+    news = News(np.array(data.draw(flags)), np.array(data.draw(room)), gone)
+    for slot, entry in enumerate(live):
+        if slot == new:
+            bounds.contenders(None, plans, NOW, lambda slot: jobs[slot], rooms)
+            bounds.see()
+        assert entry is not None
+        bounds.add(entry, slot % GROUPS)
+    found = bounds.contenders(news, plans, NOW, lambda slot: jobs[slot], rooms)
+    expected = set()
+    for slot, job in enumerate(jobs):
+        group, least = slot % GROUPS, min([news.rooms[job.tenant], *(left[job.tenant] for left in news.gone)])
+        wanted = slot >= new or news.gained[group] or least < rooms.asked[group]
+        if wanted and late_of(job, group, plans, rooms) is not None:
+            expected.add(slot)
+    assert {entry[2] for each in in_order(found, [0.0] * TENANTS) for entry in each[3]} == expected
+
+
+@given(st.lists(bound, min_size=1, max_size=20), st.data())
+def test_classes_are_dropped_by_fit_and_quota(jobs: list[Bound], data: st.DataObject) -> None:
+    live, rooms, plans = asked_of(jobs, data)
+    bounds = Bounds(live)
+    for slot, entry in enumerate(live):
+        assert entry is not None
+        bounds.add(entry, slot % GROUPS)
+    found = bounds.contenders(None, plans, NOW, lambda slot: jobs[slot], rooms)
+    kinds = {number: tuple(int(each[number]) for each in found.kind) for number in found.left().tolist()}
+    if not kinds:
+        return
+    refused = data.draw(st.sampled_from(sorted(kinds)))
+    found.drop_like(refused)
+    group, late = kinds[refused][:2]
+    left = {number for number, kind in kinds.items() if kind[0] != group or kind[1] & late != late}
+    assert set(found.left().tolist()) == left
+    less = Rooms(rooms.now - 1, rooms.then - 1, rooms.asked)
+    found.keep(less.now, less.then)
+    allowed = set()
+    for number in left:
+        _, late, _, tenant, asked = kinds[number]
+        most = min([less.now[tenant], *(less.then[i, tenant] for i in range(len(plans)) if late >> i & 1)])
+        allowed |= {number} if most >= asked else set()
+    assert set(found.left().tolist()) == allowed

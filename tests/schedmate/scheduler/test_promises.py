@@ -24,6 +24,7 @@ from schedmate.scheduler import (
     Tenant,
     Unschedulable,
 )
+from schedmate.scheduler.actions.fill import Contest
 from schedmate.scheduler.policies import at_once
 from schedmate.scheduler.trial import Trial
 from schedmate.scheduler.verdicts import Verdicts
@@ -234,7 +235,8 @@ def test_what_is_remembered_changes_no_decision(seed: int) -> None:
     remembering = _starts(Random(seed))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Trial, "is_settled", lambda *_: False)
-        patch.setattr(Verdicts, "is_no", lambda *_: False)
+        patch.setattr(Verdicts, "where", lambda *_: None)
+        patch.setattr(Contest, "_news", lambda *_: None)
         assert _starts(Random(seed)) == remembering
 
 
