@@ -40,13 +40,15 @@ class Bound(NamedTuple):
 
 class PlanBound(NamedTuple):
     """A plan: when it starts, the rank of its class, whether hard limits alone count against it, whether a promise to
-    leave counts as well, and before when jobs of a higher class must have come to be bound by it too."""
+    leave counts as well, and before when jobs of a higher class must have come to be bound by it too. A tentative one
+    binds of its own class only those of one tenant that stand behind it: ``behind`` is that place and tenant."""
 
     start_s: float
     rank: float
     hard: bool
     takes_promise: bool
     bound_before: float
+    behind: tuple[float, float, int] | None = None
 
 
 class Rooms(NamedTuple):
@@ -129,14 +131,21 @@ class Bounds:
 
     def _beyond(self, at: NDArray[np.int64], plans: Sequence[PlanBound], now: float) -> NDArray[np.bool_]:
         """Whether each entry runs beyond each plan, as `Trial.late` has it; shape (plans, entries)."""
-        within_s, limit_s, leaves_s, rank, since = self._columns[:_BOUNDS, at]
+        within_s, limit_s, leaves_s, rank, since, order_s, shift_s, sequence = self._columns[:, at]
         start_s = np.array([plan.start_s for plan in plans])[:, None]
         hard = np.array([plan.hard for plan in plans])[:, None]
         promise = np.array([plan.takes_promise for plan in plans])[:, None]
         beyond: NDArray[np.bool_] = np.where(hard, limit_s, within_s) + now > start_s
         beyond &= ~(promise & (leaves_s + now <= start_s))
         bound_before = np.array([plan.bound_before for plan in plans])[:, None]
-        beyond &= (np.array([plan.rank for plan in plans])[:, None] <= rank) | (since < bound_before)
+        bound = (np.array([plan.rank for plan in plans])[:, None] <= rank) | (since < bound_before)
+        for row, plan in enumerate(plans):
+            if plan.behind is not None:
+                at_s, number, tenant = plan.behind
+                place_s = order_s - shift_s
+                later = (place_s > at_s) | ((place_s == at_s) & (sequence > number))
+                bound[row] = (rank > plan.rank) | ((rank == plan.rank) & (self._numbers[1, at] == tenant) & later)
+        beyond &= bound
         return beyond
 
     def _settle(self, bound: Callable[[int], Bound]) -> None:

@@ -17,7 +17,7 @@ from schedmate.scheduler.bounds import MOST_PLANS, Bound, News, PlanBound, Rooms
 from schedmate.scheduler.classes import Asks, Looked
 from schedmate.scheduler.cluster_types import UNLIMITED
 from schedmate.scheduler.contenders import Contenders
-from schedmate.scheduler.promises import bound_before, plan_rank, rank
+from schedmate.scheduler.promises import bound_before, place_in_lane, plan_rank, rank
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.trial import Place, Trial
@@ -159,7 +159,7 @@ class Contest:
             now = there.get(id(plan.origin))
             if now is None:
                 gone.append(left)
-            elif now.rank > before.rank or now.bound_before < before.bound_before:
+            elif now.rank > before.rank or now.bound_before < before.bound_before or now.behind != before.behind:
                 return None  # it binds fewer
         gained = self._asks(pool).needs <= layer.verdicts[pool].most_freed(last.settled.clock)
         return News(gained, last.settled.rooms, gone)
@@ -210,6 +210,7 @@ class Contest:
                 plan.guaranteed or plan.locked or bool(plan.victims),
                 plan.guaranteed and not plan.victims and plan.start_s > self._now,
                 bound_before(state, plan),
+                _behind(state, plan),
             )
             for plan in self._plans(pool)
         ]
@@ -227,3 +228,9 @@ class Contest:
         return Bound(
             assumed.within_s, assumed.limit_s, leaves_s, rank(self._state, slot), since, tenant, number, shift_s
         )
+
+
+def _behind(state: State, plan: Reservation) -> tuple[float, float, int] | None:
+    """Where the job of a tentative plan stands, and its tenant."""
+    lane = state.table.queue_lanes[plan.slot]
+    return (*place_in_lane(state, plan.slot), 0 if lane is None else lane.tenant) if plan.tentative else None

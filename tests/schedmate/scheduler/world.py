@@ -99,7 +99,7 @@ class World:
         """An operator evicts one of the running jobs."""
         self.events += 1
         running = self.running()
-        if running and self.scheduler.state.layer is not None:
+        if running and (self.scheduler.state.layer is not None or self.policy.ranking is not None):
             track = running[which % len(running)]
             self.scheduler.evict(track.slot, self.now)
             self._back(track.slot)
