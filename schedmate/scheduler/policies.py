@@ -162,8 +162,10 @@ class Policy:
 
     @property
     def knows_tenants(self) -> bool:
-        """Whether there is a `with_queue_layer` of it."""
-        return self.patience is None and self.ranking is None and self.factors is None
+        """Whether it has the full queue layer, or there is a `with_queue_layer` of it."""
+        return self.reservations is not None or (
+            self.patience is None and self.ranking is None and self.factors is None
+        )
 
     def with_queue_layer(self) -> Policy:
         """This policy with the full queue layer; the same one if it has it. ``ValueError`` with `Patience`, a
