@@ -20,6 +20,9 @@ from schedmate.scheduler.types import Job
 #: Runtime assumed of a running job about which nothing is known; doubled whenever the job outlives it.
 UNKNOWN_RUNTIME_S = 3600.0
 
+#: No limit is taken to be shorter: a job of no length would start at the very moment that is another one's.
+SHORTEST_LIMIT_S = 1e-3
+
 #: How much later than itself a job of any size may see others submitted and still let them pass: a day, because what
 #: piles up on a cluster by day is worked off by night.
 LONGEST_GRACE_S = 24 * 3600.0
@@ -247,7 +250,7 @@ def stated(job: Job) -> Assumed:
 
 def expected(job: Job) -> Assumed:
     """Hints for what is expected, hard limits for what is guaranteed; a hint never exceeds the limit."""
-    limit_s = math.inf if job.limit_s is None else job.limit_s
+    limit_s = math.inf if job.limit_s is None else max(SHORTEST_LIMIT_S, job.limit_s)
     hints = job.hints
     if hints is not None and hints.expected_s is not None and hints.high_s is not None:
         return Assumed(min(hints.expected_s, limit_s), min(hints.high_s, limit_s), limit_s)

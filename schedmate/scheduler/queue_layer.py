@@ -21,7 +21,7 @@ from schedmate.scheduler.fair_share import FairShare
 from schedmate.scheduler.free_index import FreeIndex
 from schedmate.scheduler.leaning import ends_on, limits_on
 from schedmate.scheduler.pending import Entry
-from schedmate.scheduler.policies import Assumed, Policy
+from schedmate.scheduler.policies import SHORTEST_LIMIT_S, Assumed, Policy
 from schedmate.scheduler.tenants import Tenant, TenantTree, TenantUse
 from schedmate.scheduler.types import Job, Preemption, Reservation
 from schedmate.scheduler.verdicts import Verdicts
@@ -152,7 +152,7 @@ def queue_layer(
 
 def assumed_again(full: Assumed, done_s: float, restart_s: float, speed: float = 1.0) -> Assumed:
     """What is assumed of the next run of a job that has saved so much of its work, and runs at ``speed`` at least."""
-    limit_s = max(0.0, full.limit_s - done_s) + restart_s
+    limit_s = max(SHORTEST_LIMIT_S, full.limit_s - done_s + restart_s, restart_s)
     ends_s, within_s = (max(0.0, seconds - done_s) / speed + restart_s for seconds in full[:2])
     return Assumed(min(ends_s, limit_s), min(within_s, limit_s), limit_s)
 
