@@ -33,6 +33,7 @@ PlanKey = tuple[int, bool]
 _SAVED = (
     "reserved", "gained", "stale", "moved", "broken", "evicted", "resized", "hurt", "barred", "renewed_s", "void",
     "spared_s", "sought_s", "preemptions", "claimed", "migrated", "ledger", "look_s", "promised",
+    "planned", "turn_s",
 )  # fmt: skip
 _saved: Callable[[object], tuple[object, ...]] = attrgetter(*_SAVED)
 
@@ -57,6 +58,7 @@ class QueueLayer:
     nobody is evicted for a waiting job (see `actions.preempt`); ``spared_s``: when that changes because something has
     run long enough; ``sought_s``: by sequence, when victims were last looked for in vain where many run. ``claimed``:
     slots for which others leave. ``undone`` counts how often decisions were taken back.
+    ``planned``: how many cycles there had been when plans were last made, ``turn_s`` when the next one has its turn.
     """
 
     tree: TenantTree
@@ -95,6 +97,8 @@ class QueueLayer:
     grow_s: float = math.inf
     promised: dict[int, int] = field(default_factory=dict)
     undone: int = 0
+    planned: int = -1
+    turn_s: float = math.inf
 
     @property
     def is_idle(self) -> bool:
