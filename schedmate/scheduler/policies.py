@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from schedmate.scheduler.disruption import Disruption
+from schedmate.scheduler.factors import Factors
+from schedmate.scheduler.ranking import Rank, Ranking, attained, remaining, remaining_area
 from schedmate.scheduler.tenants import Queueing
 from schedmate.scheduler.types import Job
 
@@ -25,6 +27,9 @@ LONGEST_GRACE_S = 24 * 3600.0
 #: A job that is expected to take this many seconds of the whole cluster gets half of that grace.
 HALF_GRACE_S = 600.0
 
+
+#: In the order of a queue: jobs with this, or less, go before all others of their tenant and class.
+FIRST_S = -LONGEST_GRACE_S
 
 #: A job lets others pass for so many times its own expected run at most. On a synthetic mix of a cluster of 8,000 GPUs
 #: gangs of more than 512 waited 211 min with it and 364 min without, those of up to 512 GPUs 59 and 41 min.
@@ -83,7 +88,9 @@ class Policy:
     backfilled; None for a strict head, behind which nothing starts. ``guarantees``: a second reservation is made
     from hard limits alone wherever they suffice, and it binds as well. ``patience`` stands in place of
     ``reserve_from``, see `Patience`. ``needs_estimates``: it has no meaning for jobs without ``estimate_s``;
-    ``needs_users``: nor for a trace that does not say whose its jobs are.
+    ``needs_users``: nor for a trace that does not say whose its jobs are. ``ranking`` stands in place of
+    ``reserve_from`` as well: running jobs are evicted for waiting ones that rank before them, see `actions.rerank`;
+    ``order`` is then the rank of a job that has not run yet. ``factors`` stand in place of ``order``.
 
     With ``reservations`` the policy has the full queue layer: priority classes, tenants, several reservations. The rest
     below is for it alone.
@@ -113,6 +120,8 @@ class Policy:
     assume: Assumption
     reserve_from: Order | None = None
     patience: Patience | None = None
+    ranking: Ranking | None = None
+    factors: Factors | None = None
     guarantees: bool = False
     needs_estimates: bool = False
     needs_users: bool = False
@@ -133,19 +142,37 @@ class Policy:
     defragment: Disruption | None = None
 
     def __post_init__(self) -> None:
+        if self.ranking is not None and (
+            self.reservations is not None or self.patience is not None or self.reserve_from
+        ):
+            raise ValueError(f"policy {self.name} has a ranking, so it plans nothing")
+        if self.factors is not None and (self.reservations is not None or self.patience is not None or self.ranking):
+            raise ValueError(f"policy {self.name} has factors, so its order is theirs")
         if self.preempts and (self.reservations is None or self.starts_by_plan):
             raise ValueError(f"policy {self.name} can not evict for others: nothing starts before what is planned")
+        if self.ageing_s < math.inf and self.order in (by_estimate, by_area, by_grace):
+            raise ValueError(f"policy {self.name} can not let jobs age: its order does not look at how long they wait")
+        if self.patience is not None and self.starts_by_plan:
+            raise ValueError(f"policy {self.name} has a plan for everybody: nobody has to be patient for one")
 
     @property
     def starts_by_plan(self) -> bool:
         """Whether every blocked job has a plan and all are of one kind: then a job starts when its plan begins."""
         return self.reservations == math.inf and not self.guarantees
 
+    @property
+    def knows_tenants(self) -> bool:
+        """Whether it has the full queue layer, or there is a `with_queue_layer` of it."""
+        return self.reservations is not None or (
+            self.patience is None and self.ranking is None and self.factors is None
+        )
+
     def with_queue_layer(self) -> Policy:
-        """This policy with the full queue layer; the same one if it has it. ``ValueError`` with `Patience`."""
+        """This policy with the full queue layer; the same one if it has it. ``ValueError`` with `Patience`, a
+        `Ranking` or `Factors`."""
         if self.reservations is not None:
             return self
-        if self.patience is not None:
+        if not self.knows_tenants:
             raise ValueError(f"policy {self.name} knows no tenants and no moves of running jobs; core does")
         if self.reserve_from is None:
             return replace(self, reservations=1, queueing=Queueing.STRICT, reserve_from=at_once)
@@ -167,6 +194,16 @@ def by_area(job: Job, cluster_gpus: int) -> float:
     return expected(job).ends_s * job.gpus
 
 
+def by_stated_area(job: Job, cluster_gpus: int) -> float:
+    """Smallest GPU time first, in GPU seconds, by the estimate; jobs without one last."""
+    return by_estimate(job, cluster_gpus) * job.gpus
+
+
+def alike(job: Job, cluster_gpus: int) -> float:
+    """All are alike: first in, first out."""
+    return 0.0
+
+
 def at_once(job: Job, cluster_gpus: int) -> float:
     """The head is reserved for as soon as it is blocked."""
     return -math.inf
@@ -177,14 +214,20 @@ def never(job: Job, cluster_gpus: int) -> float:
     return math.inf
 
 
+def by_grace(job: Job, cluster_gpus: int) -> float:
+    """Smallest expected GPU time first, on a scale of seconds up to `LONGEST_GRACE_S`, as tenants are set back by
+    seconds too."""
+    area_s = expected(job).ends_s * job.gpus / cluster_gpus
+    return LONGEST_GRACE_S * area_s / (area_s + HALF_GRACE_S)
+
+
 def by_due_time(job: Job, cluster_gpus: int) -> float:
     """When a job is due: submission plus a grace that grows with the GPU time it is expected to take.
 
     Small jobs are due soon and go first; a large one lets others pass for a bounded time, `LONGEST_GRACE_S`, and no
     longer. A hint, however wrong or hostile, can not move a job by more than that.
     """
-    area_s = expected(job).ends_s * job.gpus / cluster_gpus
-    return job.submit_s + LONGEST_GRACE_S * area_s / (area_s + HALF_GRACE_S)
+    return job.submit_s + by_grace(job, cluster_gpus)
 
 
 def by_patience(job: Job, cluster_gpus: int) -> float:
@@ -212,7 +255,7 @@ def expected(job: Job) -> Assumed:
 
 
 #: By name, so that a policy can be written down.
-FUNCTIONS: Mapping[str, Order | Assumption] = {
+FUNCTIONS: Mapping[str, Order | Assumption | Rank] = {
     each.__name__: each
     for each in (
         by_submission,
@@ -220,10 +263,16 @@ FUNCTIONS: Mapping[str, Order | Assumption] = {
         by_area,
         at_once,
         never,
+        by_grace,
         by_due_time,
         by_patience,
+        by_stated_area,
+        alike,
         stated,
         expected,
+        remaining,
+        remaining_area,
+        attained,
     )
 }
 
@@ -262,9 +311,10 @@ POLICIES: Mapping[str, Policy] = {
             "core",
             "kant with tenants, priority classes, fair share, a starvation bound, and elastic gangs that grow; evicts "
             "overstaying backfill, and for higher classes and guaranteed quota",
-            by_patience,
+            by_grace,
             expected,
-            reserve_from=by_patience,
+            reserve_from=never,
+            patience=Patience(plans=1),
             guarantees=True,
             reservations=1,
             starvation_bound_s=3 * DAY_S,
@@ -311,6 +361,48 @@ POLICIES: Mapping[str, Policy] = {
             by_area,
             expected,
             needs_users=True,
+        ),
+        # Slurm's priority/multifactor with the weights of the example in its documentation, and EASY in place of its
+        # backfill: see `factors`. Knows users and stated runtimes.
+        Policy(
+            "multifactor",
+            "by age, fair share of users and size, as Slurm's multifactor priority; EASY backfill beside the first",
+            alike,
+            stated,
+            reserve_from=at_once,
+            factors=Factors(),
+            needs_estimates=True,
+            needs_users=True,
+        ),
+        # Shortest remaining time first: Schrage and Miller, "The queue M/G/1 with the shortest remaining processing
+        # time discipline", Operations Research 1966, here for gangs that save checkpoints. With true estimates an
+        # oracle.
+        Policy(
+            "srtf",
+            "shortest remaining time first; running jobs that need longer are evicted, and go on from checkpoints",
+            by_estimate,
+            stated,
+            ranking=Ranking(remaining),
+            needs_estimates=True,
+        ),
+        # Shortest remaining service first: GPU time in place of time, the oracle of Tiresias (see there).
+        Policy(
+            "srsf",
+            "smallest remaining GPU time first; running jobs that need more are evicted, and go on from checkpoints",
+            by_stated_area,
+            stated,
+            ranking=Ranking(remaining_area),
+            needs_estimates=True,
+        ),
+        # Two-dimensional discretised least attained service: Gu et al., "Tiresias: a GPU cluster manager for
+        # distributed deep learning", NSDI 2019. Levels and no promotion as in the simulator that its authors
+        # published. Knows nothing of runtimes.
+        Policy(
+            "tiresias",
+            "least GPU time received first, in three levels; a job that has had more is evicted for one that had less",
+            alike,
+            stated,
+            ranking=Ranking(attained, levels=(3250.0, 7200.0)),
         ),
     )
 }

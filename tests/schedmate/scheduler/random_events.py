@@ -11,7 +11,7 @@ from schedmate.scheduler import POLICIES, ClusterSpec, Demand, Hints, Policy, Po
 from schedmate.scheduler.cluster_types import NodeShape, Profile
 from schedmate.scheduler.demand import Role
 from schedmate.scheduler.disruption import Disruption
-from schedmate.scheduler.policies import at_once, by_submission
+from schedmate.scheduler.policies import Patience, at_once, by_submission
 from schedmate.scheduler.tenants import Queueing, Quota, Tenant
 from schedmate.scheduler.topology import Topology
 
@@ -26,6 +26,9 @@ MOVES = Disruption(
     tenant_share=2.0,
     left_broken=0.0,
 )
+
+#: Short enough that somebody's is at an end now and then.
+PATIENCE = Patience(plans=1, after_s=4.0, backlogs=1.0, longest_s=15.0)
 PROFILES = (Profile("small", 250, 10), Profile("large", 500, 20))
 
 
@@ -132,13 +135,17 @@ def policies() -> dict[str, Policy]:
         "core, moving": replace(core, defragment=MOVES),
         "core, moving, two reserved": replace(core, defragment=MOVES, reservations=2),
         "core, ageing": replace(core, ageing_s=5.0, starvation_bound_s=math.inf),
+        "core, patient": replace(POLICIES["core"], patience=PATIENCE, starvation_bound_s=30.0),
+        "core, patient, two planned, two reserved": replace(
+            POLICIES["core"], patience=replace(PATIENCE, plans=2), starvation_bound_s=math.inf, reservations=2
+        ),
         "easy with the layer": POLICIES["easy"].with_queue_layer(),
         "fifo with the layer": POLICIES["fifo"].with_queue_layer(),
     }
 
 
 def job(draw: Draw, spec: ClusterSpec, full: bool, tree: tuple[Tenant, ...]) -> dict[str, Any]:
-    """What `World.submit` takes; ``full``: with the fields of the queue layer."""
+    """What `World.submit` takes; ``full``: with all fields of the queue layer."""
     runtime_s = float(draw.number(0, 12))
     asks: dict[str, Any] = {"runtime_s": runtime_s}
     if full and chance(draw, 3):
@@ -156,7 +163,7 @@ def job(draw: Draw, spec: ClusterSpec, full: bool, tree: tuple[Tenant, ...]) -> 
     if chance(draw, 2):
         expected_s = float(draw.number(0, 12))
         asks["hints"] = Hints(expected_s, expected_s + draw.number(0, 3))
-    return {**asks, **(_queue_fields(draw, tree) if full else {})}
+    return {**asks, **(_queue_fields(draw, tree) if full else _eviction_fields(draw))}
 
 
 def _queue_fields(draw: Draw, tree: tuple[Tenant, ...]) -> dict[str, Any]:
@@ -170,6 +177,11 @@ def _queue_fields(draw: Draw, tree: tuple[Tenant, ...]) -> dict[str, Any]:
         asks["repairable"] = chance(draw, 2)
     if chance(draw, 6):
         asks["service"], asks["least_replicas"] = draw.one_of((("r", 1), ("s", 2)))
+    return {**asks, **_eviction_fields(draw)}
+
+
+def _eviction_fields(draw: Draw) -> dict[str, Any]:
+    asks: dict[str, Any] = {}
     if not chance(draw, 3):
         asks["preemptible"] = True
         asks["grace_s"] = float(draw.number(0, 2)) if chance(draw, 2) else 0.0
