@@ -18,6 +18,7 @@ STEPS = (
     ("preempt", "higher classes and owners", "take from others"),
     ("plan", "plans in step", "with what has started"),
     ("fill", "later jobs that delay", "no plan: backfill"),
+    ("stand_by", "who waits for long: a plan", "for those behind, then first"),
     ("settle", "starts promised for now,", "promises are told"),
     ("grow", "elastic gangs take", "what nobody can use"),
 )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schedmate.scheduler.contenders import Contenders, Ints, Kind, Standing
+from schedmate.scheduler.contenders import NOBODY, Contenders, Ints, Kind, Standing
 from schedmate.scheduler.pending import Entry
 
 #: Plans that can be told apart: bits of an integer of 64.
@@ -16,6 +16,7 @@ MOST_PLANS = 62
 
 _SPARE = 64
 _GONE = -1
+_NONE: Ints = np.zeros(0, dtype=np.int64)
 
 #: Columns of numbers: those of `Bound`, and of `Standing` behind them.
 _BOUNDS = 5
@@ -40,13 +41,15 @@ class Bound(NamedTuple):
 
 class PlanBound(NamedTuple):
     """A plan: when it starts, the rank of its class, whether hard limits alone count against it, whether a promise to
-    leave counts as well, and before when jobs of a higher class must have come to be bound by it too."""
+    leave counts as well, and before when jobs of a higher class must have come to be bound by it too. A tentative one
+    binds of its own class only those of one tenant that stand behind it: ``behind`` is that place and tenant."""
 
     start_s: float
     rank: float
     hard: bool
     takes_promise: bool
     bound_before: float
+    behind: tuple[float, float, int] | None = None
 
 
 class Rooms(NamedTuple):
@@ -100,15 +103,10 @@ class Bounds:
         beyond which they run; each by itself where the plans are None, which is not to look at any. ``bound`` is asked
         for each new slot."""
         self._settle(bound)
-        group, tenant, lane, seen = self._numbers[:, : len(self._entries)]
-        at: Ints = np.flatnonzero(group != _GONE)
-        at = at[rooms.now[tenant[at]] >= rooms.asked[group[at]]]
-        if news is not None:
-            of, asked = tenant[at], rooms.asked[group[at]]
-            wanted = news.gained[group[at]] | (seen[at] == 0) | (news.rooms[of] < asked)
-            for left in news.gone:
-                wanted |= left[of] < asked
-            at = at[wanted]
+        at = self._wanted(news, rooms) if self._entries else _NONE
+        if not len(at):
+            return NOBODY
+        group, tenant, lane, _ = self._numbers
         late = np.zeros(len(at), dtype=np.int64)
         if plans and len(at):
             beyond = self._beyond(at, plans, now)
@@ -123,20 +121,40 @@ class Bounds:
         kind = Kind(group[at], late, lane[at], tenant[at], rooms.asked[group[at]])
         return Contenders([entries[row] for row in at.tolist()], kind, Standing(rank, *standing), plans is not None)
 
+    def _wanted(self, news: News | None, rooms: Rooms) -> Ints:
+        """The rows of those that quota allows now and for whom something may have changed."""
+        group, tenant, _, seen = self._numbers[:, : len(self._entries)]
+        asked = rooms.asked[group]  # of the last group for those that are gone
+        may = (group != _GONE) & (rooms.now[tenant] >= asked)
+        if news is not None:
+            wanted = news.gained[group] | (seen == 0) | (news.rooms[tenant] < asked)
+            for left in news.gone:
+                wanted |= left[tenant] < asked
+            may &= wanted
+        found: Ints = may.nonzero()[0]
+        return found
+
     def see(self) -> None:
         """All that there are have been looked at."""
         self._numbers[3, : len(self._entries) - len(self._new)] = 1
 
     def _beyond(self, at: NDArray[np.int64], plans: Sequence[PlanBound], now: float) -> NDArray[np.bool_]:
         """Whether each entry runs beyond each plan, as `Trial.late` has it; shape (plans, entries)."""
-        within_s, limit_s, leaves_s, rank, since = self._columns[:_BOUNDS, at]
+        within_s, limit_s, leaves_s, rank, since, order_s, shift_s, sequence = self._columns[:, at]
         start_s = np.array([plan.start_s for plan in plans])[:, None]
         hard = np.array([plan.hard for plan in plans])[:, None]
         promise = np.array([plan.takes_promise for plan in plans])[:, None]
         beyond: NDArray[np.bool_] = np.where(hard, limit_s, within_s) + now > start_s
         beyond &= ~(promise & (leaves_s + now <= start_s))
         bound_before = np.array([plan.bound_before for plan in plans])[:, None]
-        beyond &= (np.array([plan.rank for plan in plans])[:, None] <= rank) | (since < bound_before)
+        bound = (np.array([plan.rank for plan in plans])[:, None] <= rank) | (since < bound_before)
+        for row, plan in enumerate(plans):
+            if plan.behind is not None:
+                at_s, number, tenant = plan.behind
+                place_s = order_s - shift_s
+                later = (place_s > at_s) | ((place_s == at_s) & (sequence > number))
+                bound[row] = (rank > plan.rank) | ((rank == plan.rank) & (self._numbers[1, at] == tenant) & later)
+        beyond &= bound
         return beyond
 
     def _settle(self, bound: Callable[[int], Bound]) -> None:

@@ -10,6 +10,7 @@ from schedmate.scheduler.elastic import slowest
 from schedmate.scheduler.eligible import acceptable, within_quota
 from schedmate.scheduler.evictable import Evictable
 from schedmate.scheduler.fair_share import FairShare
+from schedmate.scheduler.policies import FIRST_S
 from schedmate.scheduler.queue_layer import QueueLayer, assumed_again
 from schedmate.scheduler.resizing import expected_end_s, note_end
 from schedmate.scheduler.running import enters
@@ -44,7 +45,7 @@ def change_hints(state: State, slot: int, hints: Hints | None, now: float) -> No
 def _wait_as_expected(state: State, slot: int) -> None:
     table, layer, job = state.table, state.layer, state.table.jobs[slot]
     old = table.entries[slot]
-    is_first = old[0] == float("-inf")
+    is_first = old[0] <= FIRST_S
     key = old[0] if is_first or job is None else state.policy.order(job, state.cluster.spec.gpus)
     state.enqueue(slot, (key, old[1], slot))
     state.gained = state.stale = True
@@ -95,8 +96,7 @@ def change_tenants(state: State, tenants: Sequence[Tenant], now: float) -> None:
             fair.charge(tenant, pool, milli_of(table.demands[slot], shares), now)
             enters(state, layer, slot)
         elif entry is not None and slot not in queue.reserved:
-            queue.add(lane, entry, table.demands[slot])
-            lane.latest = max(lane.latest, table.since[slot])
+            state.add_to_lane(queue, lane, slot)
     layer.tree, layer.queue = tree, queue
     layer.use, layer.fair = (use, fair) if tenants else (None, None)
     layer.barred, layer.standings_s, layer.looked_at = {}, {}, {}

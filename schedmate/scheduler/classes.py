@@ -6,6 +6,7 @@ of one demand on one set of pools: whether something of that size fits is one qu
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -58,10 +59,12 @@ class Looked(NamedTuple):
 
 
 class Asks(NamedTuple):
-    """By number of a group, what it asks of one pool: the free GPUs below which no node is of use to it, and what it
-    counts in milli-GPU; shape (groups,). Of those alone that somebody has wanted to know."""
+    """By number of a group, what it asks of one pool: the free GPUs below which no node is of use to it, those that it
+    takes in all at least, and what it counts in milli-GPU; shape (groups,). Of those alone that somebody has wanted to
+    know."""
 
     needs: NDArray[np.int64]
+    gpus: NDArray[np.int64]
     milli: NDArray[np.int64]
 
 
@@ -71,10 +74,14 @@ class QueueLane:
     ``rank`` orders classes, the smaller first; -inf for those that have waited too long, +-0 if classes mix by age.
     ``shift_s`` is taken off the order of its jobs. ``latest``: the largest ``since`` of any that was in it.
     ``looked_at``: an entry that was found not to start, and by pool what that rests on. ``heads``: some of the first
-    entries, and of these the slots that differ in their demand.
+    entries, and of these the slots that differ in their demand. ``ripe`` are the jobs that have waited long enough for
+    a tentative plan, ``by_age`` a heap of the same by submission; see `actions.stand_by`.
     """
 
-    __slots__ = ("heads", "latest", "looked_at", "number", "order", "pool_bits", "pools", "rank", "shift_s", "tenant")
+    __slots__ = (
+        "by_age", "heads", "latest", "looked_at", "number", "order", "pool_bits", "pools", "rank", "ripe", "shift_s",
+        "tenant",
+    )  # fmt: skip
 
     def __init__(
         self, number: int, tenant: int, rank: float, shift_s: float, pools: tuple[int, ...], live: list[Entry | None]
@@ -89,14 +96,20 @@ class QueueLane:
         self.looked_at: tuple[Entry, dict[int, Seen]] = _NOBODY, {}
         self.heads: tuple[tuple[Entry, ...], tuple[int, ...]] = (), ()
         self.order = OrderedEntries(live)
+        self.ripe = OrderedEntries(live)
+        self.by_age: list[tuple[int, Entry]] = []
 
 
 class ClassQueue:
     """All lanes and groups, and the jobs that have a reservation, which are in no lane. ``alike``: the lanes by rank
     and pools. By pool: ``bounds`` of the jobs that accept it, and how it was when they were last ``looked`` at;
-    ``asks`` of the groups."""
+    ``asks`` of the groups. ``young`` is a heap of (when it is ripe, entry, lane), ``ripening`` the lanes in which
+    somebody was ripe."""
 
-    __slots__ = ("_by_key", "_groups", "_live", "alike", "asks", "bounds", "groups", "lanes", "looked", "reserved")
+    __slots__ = (
+        "_by_key", "_groups", "_live", "alike", "asks", "bounds", "groups", "lanes", "looked", "reserved", "ripening",
+        "young",
+    )  # fmt: skip
 
     def __init__(self, live: list[Entry | None], pools: int) -> None:
         self._live = live
@@ -106,9 +119,11 @@ class ClassQueue:
         self._groups: dict[tuple[tuple[int, ...], Demand], Group] = {}
         self.groups: list[Group] = []
         self.bounds = [Bounds(live) for _ in range(pools)]
-        self.asks = [Asks(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)) for _ in range(pools)]
+        self.asks = [Asks(*np.zeros((3, 0), dtype=np.int64)) for _ in range(pools)]
         self.looked: list[Looked | None] = [None] * pools
         self.reserved: set[int] = set()
+        self.young: list[tuple[float, Entry, int]] = []
+        self.ripening: dict[int, QueueLane] = {}
 
     def lane(self, tenant: int, rank: float, shift_s: float, pools: tuple[int, ...]) -> QueueLane:
         """The lane of that tenant, class and pools; made on first use."""
@@ -120,6 +135,17 @@ class ClassQueue:
             self.alike.setdefault((rank, pools), []).append(lane)
         return lane
 
+    def ripens(self, lane: QueueLane, entry: Entry, at_s: float) -> None:
+        """A live entry is among the ripe ones of its lane from a time on."""
+        heappush(self.young, (at_s, entry, lane.number))
+
+    def oldest(self, lane: QueueLane) -> Entry | None:
+        """Of the ripe ones of a lane, who came first."""
+        by_age, live = lane.by_age, self._live
+        while by_age and live[by_age[0][1][2]] is not by_age[0][1]:
+            heappop(by_age)
+        return by_age[0][1] if by_age else None
+
     def add(self, lane: QueueLane, entry: Entry, demand: Demand) -> None:
         """Queue a live entry."""
         lane.order.add(entry)
@@ -129,6 +155,20 @@ class ClassQueue:
             self.groups.append(group)
         for pool in lane.pools:
             self.bounds[pool].add(entry, group.number)
+
+    def ripe_lanes(self, now: float) -> list[QueueLane]:
+        """Notes who has waited long enough by now; the lanes in which somebody has."""
+        young, live = self.young, self._live
+        while young and young[0][0] <= now:
+            _, entry, number = heappop(young)
+            if live[entry[2]] is entry and entry[2] not in self.reserved:
+                lane = self.ripening[number] = self.lanes[number]
+                lane.ripe.add(entry)
+                heappush(lane.by_age, (entry[1], entry))
+        found = [lane for lane in self.ripening.values() if lane.ripe.first() is not None]
+        if len(found) < len(self.ripening):
+            self.ripening = {lane.number: lane for lane in found}
+        return found
 
     def slots(self) -> list[int]:
         """The waiting slots without a reservation, by class and order."""

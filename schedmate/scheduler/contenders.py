@@ -108,3 +108,9 @@ class Contenders:
         seconds = each.order_s[at] + standings_s[self.kind.tenant[numbers]] - each.shift_s[at]
         found: Floats = np.array((each.rank[at], seconds, each.sequence[at]))
         return found
+
+
+#: On a pool that holds nobody more.
+NOBODY = Contenders(
+    (), Kind(*np.zeros((5, 0), dtype=np.int64)), Standing(*np.zeros((4, 0), dtype=np.float64)), alike=True
+)

@@ -28,6 +28,9 @@ LONGEST_GRACE_S = 24 * 3600.0
 HALF_GRACE_S = 600.0
 
 
+#: In the order of a queue: jobs with this, or less, go before all others of their tenant and class.
+FIRST_S = -LONGEST_GRACE_S
+
 #: A job lets others pass for so many times its own expected run at most. On a synthetic mix of a cluster of 8,000 GPUs
 #: gangs of more than 512 waited 211 min with it and 364 min without, those of up to 512 GPUs 59 and 41 min.
 PATIENCE = 2.0
@@ -147,6 +150,10 @@ class Policy:
             raise ValueError(f"policy {self.name} has factors, so its order is theirs")
         if self.preempts and (self.reservations is None or self.starts_by_plan):
             raise ValueError(f"policy {self.name} can not evict for others: nothing starts before what is planned")
+        if self.ageing_s < math.inf and self.order in (by_estimate, by_area, by_grace):
+            raise ValueError(f"policy {self.name} can not let jobs age: its order does not look at how long they wait")
+        if self.patience is not None and self.starts_by_plan:
+            raise ValueError(f"policy {self.name} has a plan for everybody: nobody has to be patient for one")
 
     @property
     def starts_by_plan(self) -> bool:
@@ -155,8 +162,10 @@ class Policy:
 
     @property
     def knows_tenants(self) -> bool:
-        """Whether there is a `with_queue_layer` of it."""
-        return self.patience is None and self.ranking is None and self.factors is None
+        """Whether it has the full queue layer, or there is a `with_queue_layer` of it."""
+        return self.reservations is not None or (
+            self.patience is None and self.ranking is None and self.factors is None
+        )
 
     def with_queue_layer(self) -> Policy:
         """This policy with the full queue layer; the same one if it has it. ``ValueError`` with `Patience`, a
@@ -205,14 +214,20 @@ def never(job: Job, cluster_gpus: int) -> float:
     return math.inf
 
 
+def by_grace(job: Job, cluster_gpus: int) -> float:
+    """Smallest expected GPU time first, on a scale of seconds up to `LONGEST_GRACE_S`, as tenants are set back by
+    seconds too."""
+    area_s = expected(job).ends_s * job.gpus / cluster_gpus
+    return LONGEST_GRACE_S * area_s / (area_s + HALF_GRACE_S)
+
+
 def by_due_time(job: Job, cluster_gpus: int) -> float:
     """When a job is due: submission plus a grace that grows with the GPU time it is expected to take.
 
     Small jobs are due soon and go first; a large one lets others pass for a bounded time, `LONGEST_GRACE_S`, and no
     longer. A hint, however wrong or hostile, can not move a job by more than that.
     """
-    area_s = expected(job).ends_s * job.gpus / cluster_gpus
-    return job.submit_s + LONGEST_GRACE_S * area_s / (area_s + HALF_GRACE_S)
+    return job.submit_s + by_grace(job, cluster_gpus)
 
 
 def by_patience(job: Job, cluster_gpus: int) -> float:
@@ -248,6 +263,7 @@ FUNCTIONS: Mapping[str, Order | Assumption | Rank] = {
         by_area,
         at_once,
         never,
+        by_grace,
         by_due_time,
         by_patience,
         by_stated_area,
@@ -295,9 +311,10 @@ POLICIES: Mapping[str, Policy] = {
             "core",
             "kant with tenants, priority classes, fair share, a starvation bound, and elastic gangs that grow; evicts "
             "overstaying backfill, and for higher classes and guaranteed quota",
-            by_patience,
+            by_grace,
             expected,
-            reserve_from=by_patience,
+            reserve_from=never,
+            patience=Patience(plans=1),
             guarantees=True,
             reservations=1,
             starvation_bound_s=3 * DAY_S,

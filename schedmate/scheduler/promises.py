@@ -36,7 +36,24 @@ def bound_before(state: State, plan: Reservation) -> int:
 
 def binds(state: State, plan: Reservation, slot: int) -> bool:
     """Whether the job in ``slot`` may take nothing from a plan of another one."""
+    if plan.tentative:
+        return _stands_before(state, plan.slot, slot)
     return plan_rank(state, plan) <= rank(state, slot) or state.table.since[slot] < bound_before(state, plan)
+
+
+def place_in_lane(state: State, slot: int) -> tuple[float, int]:
+    """Where a waiting job stands among those of its tenant and class."""
+    lane, entry = state.table.queue_lanes[slot], state.table.entries[slot]
+    return entry[0] - (0.0 if lane is None else lane.shift_s), entry[1]
+
+
+def _stands_before(state: State, slot: int, other: int) -> bool:
+    """Whether a job is of a higher class than another one, or before it in the queue of one tenant. How tenants stand
+    to each other changes all the time, and nobody is to wait for a plan that nobody is sure of because of that."""
+    own, its = state.table.queue_lanes[slot], state.table.queue_lanes[other]
+    if own is None or its is None or own.rank != its.rank:
+        return own is not None and its is not None and own.rank < its.rank
+    return own.tenant == its.tenant and place_in_lane(state, slot) < place_in_lane(state, other)
 
 
 def is_told(state: State, plan: Reservation) -> bool:

@@ -32,7 +32,8 @@ PlanKey = tuple[int, bool]
 #: What a transaction puts back: values that are replaced, never changed in place.
 _SAVED = (
     "reserved", "gained", "stale", "moved", "broken", "evicted", "resized", "hurt", "barred", "renewed_s", "void",
-    "spared_s", "sought_s", "preemptions", "claimed", "migrated", "ledger", "look_s", "promised",
+    "spared_s", "sought_s", "preemptions", "claimed", "migrated", "ledger", "look_s", "promised", "tentative",
+    "due_s", "grow_s",
 )  # fmt: skip
 _saved: Callable[[object], tuple[object, ...]] = attrgetter(*_SAVED)
 
@@ -56,7 +57,8 @@ class QueueLayer:
     ``evictable`` runs and could make room; ``no_victims``: what it rests on that
     nobody is evicted for a waiting job (see `actions.preempt`); ``spared_s``: when that changes because something has
     run long enough; ``sought_s``: by sequence, when victims were last looked for in vain where many run. ``claimed``:
-    slots for which others leave. ``undone`` counts how often decisions were taken back.
+    slots for which others leave, ``tentative`` those with a tentative plan: they still wait in their lanes. ``undone``
+    counts how often decisions were taken back.
     """
 
     tree: TenantTree
@@ -94,6 +96,7 @@ class QueueLayer:
     look_s: float = math.inf
     grow_s: float = math.inf
     promised: dict[int, int] = field(default_factory=dict)
+    tentative: frozenset[int] = frozenset()
     undone: int = 0
 
     @property

@@ -23,6 +23,7 @@ from schedmate.scheduler.actions.preempt import preempt
 from schedmate.scheduler.actions.prioritise import prioritise
 from schedmate.scheduler.actions.rerank import rerank
 from schedmate.scheduler.actions.reserve import reserve
+from schedmate.scheduler.actions.stand_by import stand_by
 from schedmate.scheduler.applying import Book, apply
 from schedmate.scheduler.changes import change_hints, change_tenants
 from schedmate.scheduler.classes import QueueLane
@@ -88,8 +89,9 @@ class Scheduler:
         if layered:
             takes: tuple[Action, ...] = (preempt,) if policy.preempts else ()
             moves = () if policy.defragment is None else (defragment,)
+            waits = () if policy.patience is None else (stand_by,)
             self.actions: tuple[Action, ...] = (
-                age, evict, mend, plan, admit, give_back, *takes, plan, fill, *moves, settle, grow,
+                age, evict, mend, plan, admit, give_back, *takes, plan, fill, *moves, *waits, settle, grow,
             )  # fmt: skip
         elif policy.patience is not None:
             self.actions = (pass_by,)

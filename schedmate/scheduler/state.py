@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from schedmate.scheduler.classes import QueueLane
+from schedmate.scheduler.classes import ClassQueue, QueueLane
 from schedmate.scheduler.cluster import Cluster
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import Demand
@@ -18,7 +18,7 @@ from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.factors import NO_STANDING, Accounts, Standing
 from schedmate.scheduler.pending import Entry, Lane, PendingQueue
 from schedmate.scheduler.placement import PlacementRule, place
-from schedmate.scheduler.policies import Assumed, Policy
+from schedmate.scheduler.policies import FIRST_S, Assumed, Policy
 from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.types import Job, Reservation
 
@@ -162,21 +162,33 @@ class State:
         table = self.table
         if self.layer is not None:
             table.entries[slot] = table.live[slot] = entry
+            self._await(slot)
             queue_lane = table.queue_lanes[slot]
             if queue_lane is not None and slot not in self.layer.queue.reserved:
-                self.layer.queue.add(queue_lane, entry, table.demands[slot])
-                queue_lane.latest = max(queue_lane.latest, table.since[slot])
+                self.add_to_lane(self.layer.queue, queue_lane, slot)
             return
         lane = table.lanes[slot]
         if lane is None:
             raise ValueError(f"slot {slot} has no lane")
         table.entries[slot] = table.live[slot] = entry
         self.queue.add(lane, entry, table.demands[slot], table.assumed[slot])
+        self._await(slot)
         patience, job = self.policy.patience, table.jobs[slot]
         if patience is not None and job is not None:
             self.queue.ripens(entry, job.submit_s + patience.after_s)
-            if self.queue.backlog is not None:
-                self.queue.backlog.add(slot, table.assumed[slot].ends_s * table.gpus[slot])
+
+    def _await(self, slot: int) -> None:
+        if self.queue.backlog is not None:
+            self.queue.backlog.add(slot, self.table.assumed[slot].ends_s * self.table.gpus[slot])
+
+    def add_to_lane(self, queue: ClassQueue, lane: QueueLane, slot: int) -> None:
+        """Let the job in ``slot``, which waits without a reservation, stand in a lane of the full queue layer."""
+        table, patience = self.table, self.policy.patience
+        entry, job = table.entries[slot], table.jobs[slot]
+        queue.add(lane, entry, table.demands[slot])
+        lane.latest = max(lane.latest, table.since[slot])
+        if patience is not None and job is not None and entry[0] > FIRST_S:
+            queue.ripens(lane, entry, job.submit_s + patience.after_s)
 
     def dequeue(self, slot: int) -> None:
         """The job in ``slot`` does not wait any more."""

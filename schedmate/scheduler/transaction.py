@@ -17,6 +17,7 @@ from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import WHOLE_MILLI, PoolSpec, Shares
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.elastic import counts, slowest
+from schedmate.scheduler.policies import FIRST_S
 from schedmate.scheduler.queue_layer import QueueLayer, assumed_again
 from schedmate.scheduler.running import enters, leaves
 from schedmate.scheduler.state import State
@@ -191,6 +192,7 @@ class Transaction:
             lane = table.queue_lanes[slot]
             state.layer.gained |= lane.pool_bits if lane is not None else 0
             self._let_go(state.layer, slot)
+            self.drop_tentative(slot)
         elif any(plan.slot == slot for plans in state.reservations.values() for plan in plans):
             state.reserved_for = [other for other in state.reserved_for if other != slot]
             kept = {pool: tuple(p for p in plans if p.slot != slot) for pool, plans in state.reservations.items()}
@@ -202,6 +204,7 @@ class Transaction:
         state = self._state
         if state.layer is None:
             raise ValueError("this policy has no queue layer")
+        self.drop_tentative(slot)
         old = state.table.entries[slot]
         self._log.append(("hold", slot, old, 0.0))
         state.layer.queue.reserved.add(slot)
@@ -287,6 +290,7 @@ class Transaction:
         enters(self._state, layer, slot)
         if layer.queue.reserved:
             self._let_go(layer, slot)
+        self.drop_tentative(slot)
 
     def _leave(self, layer: QueueLayer, slot: int, now: float) -> None:
         """What the queue layer notes before a running job is taken away."""
@@ -338,6 +342,13 @@ class Transaction:
             layer.promised = {other: at for other, at in layer.promised.items() if other != slot}
         self._drop_plans(layer, slot)
 
+    def drop_tentative(self, slot: int) -> None:
+        """The job in ``slot`` has no tentative plan any more, if it had one."""
+        layer = self._state.layer
+        if layer is not None and slot in layer.tentative:
+            layer.tentative -= {slot}
+            self._drop_plans(layer, slot)
+
     def _drop_plans(self, layer: QueueLayer, slot: int) -> None:
         """Victims that have not left yet need not any more."""
         state = self._state
@@ -372,8 +383,9 @@ class Transaction:
         ends.add(slot, end_s)
 
     def promote(self, slot: int) -> None:
-        """Move the waiting job in ``slot`` before all that were not promoted."""
-        self.reorder(slot, -math.inf)
+        """Move the waiting job in ``slot`` before all that were not promoted; in the full queue layer, before those of
+        its tenant and class."""
+        self.reorder(slot, -math.inf if self._state.layer is None else FIRST_S)
 
     def reorder(self, slot: int, key: float) -> None:
         """Move the waiting job in ``slot`` to another place in the queue."""

@@ -171,7 +171,8 @@ class Reservation:
     anything known for sure, and the job has waited too long: its nodes fill with nothing that could stay.
     Until ``end_s`` the GPUs are the job's in the plan. ``use`` is what the tenants use at the start, with this job;
     None without tenants. With ``victims`` the plan is a *claim*: they have left by its start, and nobody takes what
-    they leave, nor moves the plan.
+    they leave, nor moves the plan. ``tentative``: only the jobs that stand behind its own keep away from it, see
+    `actions.stand_by`.
     """
 
     slot: int
@@ -184,6 +185,7 @@ class Reservation:
     locked: bool = False
     use: TenantUse | None = None
     victims: tuple[Victim, ...] = ()
+    tentative: bool = False
     _origin: Reservation | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
@@ -196,7 +198,7 @@ class Reservation:
         five times as long, and makes a new plan."""
         found = Reservation(
             self.slot, self.pool, self.start_s, self.shares, spare, self.guaranteed, self.end_s, self.locked, use,
-            self.victims,
+            self.victims, self.tentative,
         )  # fmt: skip
         object.__setattr__(found, "_origin", self.origin)
         return found

@@ -14,6 +14,7 @@ from schedmate.scheduler.actions.plan import plan as renew_plans
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.free_index import FreeIndex
+from schedmate.scheduler.policies import FIRST_S
 from schedmate.scheduler.promises import rank, tell
 from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.state import State
@@ -155,6 +156,21 @@ def _is_free(state: State, pool: int, shares: Shares) -> bool:
     return True
 
 
+def may_wait_for(state: State, layer: QueueLayer, slot: int, lane: QueueLane, pool: int) -> bool:
+    """Whether a job is held up by lack of room, or by others who have borrowed what it is guaranteed. Nothing else of a
+    strict queue may pass, so its head may also wait for its own tenant's jobs to end; and so may who has waited too
+    long."""
+    use, tree = layer.use, layer.tree
+    if use is None:
+        return True
+    milli = asked_milli(state.table.demands[slot], state.cluster.spec.pools[pool])
+    if lane.rank == -math.inf:
+        return TenantUse(tree).bound(lane.tenant, pool, milli) < 0
+    if not use.is_limited(lane.tenant, pool, milli) or use.is_entitled(lane.tenant, pool, milli):
+        return True
+    return tree.queueing[lane.tenant] is Queueing.STRICT and tree.is_guaranteed(lane.tenant, pool, milli)
+
+
 class _Heads:
     """The heads of all lanes, in order."""
 
@@ -230,7 +246,7 @@ class _Heads:
                 self._trial.start(slot, found, "" if state.reservations.get(found.pool) else HEAD)
                 return True
         queueing = layer.tree.queueing[lane.tenant]
-        pools = tuple(pool for pool in self._open(lane) if self._may_wait_for(slot, lane, pool))
+        pools = tuple(pool for pool in self._open(lane) if may_wait_for(self._state, self._layer, slot, lane, pool))
         strict = queueing is Queueing.STRICT
         if strict:
             self._bar(lane)
@@ -279,24 +295,12 @@ class _Heads:
         _start_as_planned(self._trial, slot, found)
         return True
 
-    def _may_wait_for(self, slot: int, lane: QueueLane, pool: int) -> bool:
-        """Whether the job is held up by lack of room, or by others who have borrowed what it is guaranteed. Nothing
-        else of a strict queue may pass, so its head may also wait for its own tenant's jobs to end; and so may who has
-        waited too long."""
-        use, tree = self._layer.use, self._layer.tree
-        if use is None:
-            return True
-        milli = asked_milli(self._state.table.demands[slot], self._state.cluster.spec.pools[pool])
-        if lane.rank == -math.inf:
-            return TenantUse(tree).bound(lane.tenant, pool, milli) < 0
-        if not use.is_limited(lane.tenant, pool, milli) or use.is_entitled(lane.tenant, pool, milli):
-            return True
-        return tree.queueing[lane.tenant] is Queueing.STRICT and tree.is_guaranteed(lane.tenant, pool, milli)
-
     def _due_s(self, slot: int, lane: QueueLane) -> float:
         """From when on the job is to have a reservation."""
         policy, job = self._state.policy, self._state.table.jobs[slot]
         if lane.rank == -math.inf or job is None or policy.reserve_from is None:
+            return -math.inf
+        if policy.patience is not None and self._state.table.entries[slot][0] <= FIRST_S:
             return -math.inf
         return policy.reserve_from(job, self._state.cluster.spec.gpus)
 

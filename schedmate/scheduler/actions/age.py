@@ -21,6 +21,7 @@ def age(state: State, tx: Transaction, now: float) -> None:
         if table.live[slot] is None or table.entries[slot][1] != sequence or lane is None or lane.rank == -math.inf:
             continue
         tx.waited(wait)
+        tx.drop_tentative(slot)
         tx.change_lane(slot, layer.queue.lane(lane.tenant, -math.inf, 0.0, lane.pools))
         for pool, plans in state.reservations.items():
             if any(plan.slot == slot for plan in plans):

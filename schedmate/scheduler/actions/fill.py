@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from schedmate.scheduler.bounds import MOST_PLANS, Bound, News, PlanBound, Rooms
 from schedmate.scheduler.classes import Asks, Looked
 from schedmate.scheduler.cluster_types import UNLIMITED
-from schedmate.scheduler.contenders import Contenders
-from schedmate.scheduler.promises import bound_before, plan_rank, rank
+from schedmate.scheduler.contenders import NOBODY, Contenders
+from schedmate.scheduler.free_index import FreeIndex
+from schedmate.scheduler.promises import bound_before, place_in_lane, plan_rank, rank
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction, asked_milli
 from schedmate.scheduler.trial import Place, Trial
@@ -56,6 +57,10 @@ def _start_fresh(state: State, trial: Trial, fresh: list[int], gained: int) -> N
         found = trial.find(slot)
         if found is not None:
             trial.start(slot, found)
+
+
+#: In place of what a group asks for that can not fit.
+_NEVER = UNLIMITED + 1
 
 
 class Contest:
@@ -138,7 +143,10 @@ class Contest:
 
     def _promising(self, pool: int) -> Contenders:
         """The jobs that might start on a pool that has gained."""
-        plans, rooms = self._plan_bounds(pool), self._rooms_on(pool)
+        plans, may_fit = self._plan_bounds(pool), self._may_fit(pool)
+        if not may_fit.any():
+            return NOBODY
+        rooms = self._rooms_on(pool, may_fit)
         return self._trial.layer.queue.bounds[pool].contenders(
             self._news(pool, plans),
             plans if len(plans) <= MOST_PLANS else None,
@@ -159,7 +167,7 @@ class Contest:
             now = there.get(id(plan.origin))
             if now is None:
                 gone.append(left)
-            elif now.rank > before.rank or now.bound_before < before.bound_before:
+            elif now.rank > before.rank or now.bound_before < before.bound_before or now.behind != before.behind:
                 return None  # it binds fewer
         gained = self._asks(pool).needs <= layer.verdicts[pool].most_freed(last.settled.clock)
         return News(gained, last.settled.rooms, gone)
@@ -175,8 +183,10 @@ class Contest:
         new = queue.groups[len(known.milli) :]
         if new:
             verdicts = self._trial.layer.verdicts[pool]
-            needs = np.append(known.needs, [verdicts.need(index.capacity, group.demand) for group in new])
-            known = queue.asks[pool] = Asks(needs, np.append(known.milli, [asked_milli(g.demand, spec) for g in new]))
+            rows = [
+                (verdicts.need(index.capacity, g.demand), g.demand.least_gpus, asked_milli(g.demand, spec)) for g in new
+            ]
+            known = queue.asks[pool] = Asks(*np.concatenate((known, np.array(rows, dtype=np.int64).T), axis=1))
         return known
 
     def _plans(self, pool: int) -> tuple[Reservation, ...]:
@@ -189,10 +199,17 @@ class Contest:
             room = self._room[pool] = self._trial.rooms(pool)
         return room
 
-    def _rooms_on(self, pool: int) -> Rooms:
-        """What quota leaves on a pool, now and when its plans begin, and what groups ask for."""
+    def _rooms_on(self, pool: int, may_fit: NDArray[np.bool_]) -> Rooms:
+        """What quota leaves on a pool, now and when its plans begin, and what those groups ask for that may fit."""
         now = self._room_on(pool)
-        return Rooms(now, self._room_then(pool, len(now)), self._asks(pool).milli)
+        return Rooms(now, self._room_then(pool, len(now)), np.where(may_fit, self._asks(pool).milli, _NEVER))
+
+    def _may_fit(self, pool: int) -> NDArray[np.bool_]:
+        """By number of a group, whether what is free could hold one of its jobs, were it not for anybody else. Most are
+        too large for the holes of a full pool, so that they need not be sorted out one by one."""
+        asks, index = self._asks(pool), self._state.cluster.pools[pool]
+        most = index.levels.bit_length() - 1 if isinstance(index, FreeIndex) else int(index.count.max())
+        return (asks.needs <= most) & (asks.gpus <= index.free_gpus)
 
     def _room_then(self, pool: int, tenants: int) -> NDArray[np.int64]:
         """What quota leaves when the plans of a pool begin; shape (plans, tenants)."""
@@ -210,6 +227,7 @@ class Contest:
                 plan.guaranteed or plan.locked or bool(plan.victims),
                 plan.guaranteed and not plan.victims and plan.start_s > self._now,
                 bound_before(state, plan),
+                _behind(state, plan),
             )
             for plan in self._plans(pool)
         ]
@@ -227,3 +245,9 @@ class Contest:
         return Bound(
             assumed.within_s, assumed.limit_s, leaves_s, rank(self._state, slot), since, tenant, number, shift_s
         )
+
+
+def _behind(state: State, plan: Reservation) -> tuple[float, float, int] | None:
+    """Where the job of a tentative plan stands, and its tenant."""
+    lane = state.table.queue_lanes[plan.slot]
+    return (*place_in_lane(state, plan.slot), 0 if lane is None else lane.tenant) if plan.tentative else None

@@ -19,7 +19,7 @@ from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.free_index import FreeIndex
-from schedmate.scheduler.promises import NEVER, binds, rank
+from schedmate.scheduler.promises import NEVER, binds, place_in_lane, rank
 from schedmate.scheduler.queue_layer import PlanKey, QueueLayer
 from schedmate.scheduler.state import State
 from schedmate.scheduler.timeline import Timeline
@@ -48,7 +48,10 @@ def plan(state: State, tx: Transaction, now: float) -> None:
         extend(state, tx, pool, now)
         void = _void_on(state, layer, pool, now)
         if _follows_at_once(state, layer, pool):
-            follow = {each.slot for each in plans} if layer.stale >> pool & 1 else set()
+            slots = {each.slot for each in plans}
+            # Who steps back makes way for the others.
+            makes_way = len(slots) > 1 and any(not guaranteed for _, guaranteed in void)
+            follow = slots if layer.stale >> pool & 1 or makes_way else set()
         else:
             # An expected start that is known to be too early does no harm meanwhile: less is let past it.
             follow = _turn(layer, plans, void, now)
@@ -103,6 +106,7 @@ def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], no
     layer = state.layer
     if layer is None:
         return False
+    tx.drop_tentative(slot)
     best: Reservation | None = None
     searches: dict[int, list[_Search]] = {}
     for pool in pools:
@@ -122,12 +126,38 @@ def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], no
         other = search.plan_of(slot, best.start_s, math.inf)
         plans += [] if other is None else [other]
     tx.hold(slot)
+    _put_new(state, layer, plans, searches[pool], now)
+    return True
+
+
+def stand_by(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], now: float) -> Reservation | None:
+    """Give the waiting job in ``slot`` a tentative plan on the one of the pools on which it starts first; None if there
+    never is room for it."""
+    layer = state.layer
+    if layer is None:
+        return None
+    layer.tentative |= {slot}
+    best: Reservation | None = None
+    searches: dict[int, list[_Search]] = {}
+    for pool in pools:
+        extend(state, tx, pool, now)
+        searches[pool] = [_Search(state, layer, pool, ends, kind, now) for kind, ends in _kinds(layer, pool)]
+        best = searches[pool][0].plan_of(slot, now, math.inf if best is None else best.start_s) or best
+    if best is None:
+        layer.tentative -= {slot}
+        return None
+    _put_new(state, layer, [best], searches[best.pool], now)
+    return best
+
+
+def _put_new(state: State, layer: QueueLayer, plans: list[Reservation], searches: list[_Search], now: float) -> None:
+    """Plans that the job of ``plans`` has got on a pool stand beside the others, or take their place."""
+    slot, pool = plans[0].slot, plans[0].pool
     layer.renewed_s = {**layer.renewed_s, slot: now}
-    _put(state, layer, pool, [*state.reservations.get(pool, ()), *plans], searches[pool])
-    for new, search in zip(plans, searches[pool], strict=False):
+    _put(state, layer, pool, [*state.reservations.get(pool, ()), *plans], searches)
+    for new, search in zip(plans, searches, strict=False):
         kept = [each for each in state.reservations[pool] if each.guaranteed == new.guaranteed]
         layer.void |= {(other.slot, other.guaranteed) for other in kept if search.gives_way(other, new, kept)}
-    return True
 
 
 def extend(state: State, tx: Transaction, pool: int, now: float) -> None:
@@ -191,6 +221,8 @@ class _Search:
         """A plan for a job that has none yet."""
         plans, kind = self._state.reservations.get(self._pool, ()), self.guaranteed
         others = [each for each in plans if each.guaranteed == kind and binds(self._state, each, slot)]
+        if kind:
+            others += _to_be_locked(self._state, plans, slot)
         return self.plan(slot, others, from_s, before_s)
 
     def plan(self, slot: int, others: list[Reservation], from_s: float, before_s: float) -> Reservation | None:
@@ -205,7 +237,10 @@ class _Search:
                 return None
             start_s, shares = found
             if self._has_quota(slot, others, start_s, start_s + span_s):
-                return Reservation(slot, self._pool, start_s, shares, {}, self.guaranteed, start_s + span_s)
+                is_tentative = slot in self._layer.tentative
+                return Reservation(
+                    slot, self._pool, start_s, shares, {}, self.guaranteed, start_s + span_s, tentative=is_tentative
+                )
             from_s = self._quota_from(slot, others, start_s, span_s)
         return None
 
@@ -272,7 +307,10 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[Pla
     layer.renewed_s = {each: now if each in follow else renewed_s.get(each, -math.inf) for each in layer.reserved}
     broken, plans = layer.broken >> pool & 1, state.reservations.get(pool, ())
     at = {slot: i for i, slot in enumerate(layer.reserved)}
-    slots = sorted({old.slot for old in plans}, key=lambda slot: (rank(state, slot), at.get(slot, -1)))
+    slots = sorted(
+        {old.slot for old in plans},
+        key=lambda slot: (rank(state, slot), at.get(slot, math.inf), place_in_lane(state, slot)),
+    )
     renewed: list[Plans] = []
     searches: list[_Search] = []
     for guaranteed, ends in _kinds(layer, pool):
@@ -291,9 +329,15 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[Pla
             for slot in slots:
                 before = kept.get(slot)
                 looked_at = slot in follow or (slot, guaranteed) in void or (before is None and slot in old)
+                if before is not None and before.locked and slot in follow:
+                    kept[slot] = _moved_up(state, before, ends, now, list(kept.values()))
                 if not looked_at or (before is not None and (before.locked or before.victims)):
                     continue
+                if guaranteed and slot in layer.tentative:
+                    continue
                 others = [each for key, each in kept.items() if key != slot and binds(state, each, slot)]
+                if guaranteed:
+                    others += _to_be_locked(state, [*renewed[0].values(), *kept.values()], slot)
                 from_s = now
                 if guaranteed and slot in renewed[0]:
                     from_s = min(renewed[0][slot].start_s, old[slot].start_s if slot in old else math.inf)
@@ -336,16 +380,46 @@ def _relocked(
     return replace(plan, start_s=start_s, end_s=start_s + span_s)
 
 
+def _moved_up(
+    state: State, plan: Reservation, ends: ExpectedEnds, now: float, there: Sequence[Reservation]
+) -> Reservation:
+    """A plan that locks its nodes begins sooner where these are free sooner and nobody is to use them meanwhile."""
+    others = [each for each in there if each is not plan]
+    new = _relocked(state, plan, ends, now, others)
+    meets = any(each.start_s < new.end_s and new.start_s < each.end_s and _meet(each, new) for each in others)
+    return plan if meets or new.start_s >= plan.start_s else new
+
+
 def _locked(state: State, plans: list[Reservation]) -> list[Reservation]:
-    """Expected plans of jobs that have waited too long and have no guaranteed one lock their nodes."""
+    """Expected plans of jobs that have waited too long and have no guaranteed one lock their nodes; not while others
+    of them have one, for whose start they would have to wait in any case."""
     if not state.policy.guarantees:
         return plans
-    sure = {each.slot for each in plans if each.guaranteed}
+    unsure = _unsure(state, plans)
+    waits = any(each.guaranteed and not each.victims and rank(state, each.slot) == -math.inf for each in plans)
     found = []
     for each in plans:
-        locked = not each.guaranteed and each.slot not in sure and rank(state, each.slot) == -math.inf
+        locked = each.slot in unsure and not waits
         found.append(each if each.locked == locked else replace(each, locked=locked))
     return found
+
+
+def _unsure(state: State, plans: Sequence[Reservation]) -> set[int]:
+    """Jobs that have waited too long and have an expected plan only."""
+    sure = {each.slot for each in plans if each.guaranteed}
+    return {each.slot for each in plans if each.slot not in sure and rank(state, each.slot) == -math.inf}
+
+
+def _to_be_locked(state: State, plans: Sequence[Reservation], slot: int) -> list[Reservation]:
+    """Plans of those who got a reservation before the job in ``slot``, have waited too long, and may stay for ever:
+    nothing is guaranteed to it that they would have to wait for."""
+    layer = state.layer
+    unsure = _unsure(state, plans) if layer is not None else set()
+    if layer is None or not unsure:
+        return []
+    reserved = layer.reserved
+    before = set(reserved[: reserved.index(slot)] if slot in reserved else reserved)
+    return [replace(each, end_s=math.inf) for each in plans if each.slot in unsure & before and each.slot != slot]
 
 
 def _put(state: State, layer: QueueLayer, pool: int, plans: list[Reservation], searches: list[_Search]) -> None:
@@ -369,22 +443,30 @@ def _beside_each_other(
     """The plans of one kind with what each leaves at its start: GPUs on its nodes, and quota."""
     before = {id(each) for each in old}
     of_kind = [each for each in plans if each.guaranteed == search.guaranteed]
-    there = {id(each) for each in of_kind}
-    gone = [each for each in old if each.guaranteed == search.guaranteed and id(each) not in there]
+    kept = {id(each) for each in of_kind}
+    gone = [each for each in old if each.guaranteed == search.guaranteed and id(each) not in kept]
     new = [each for each in of_kind if id(each) not in before]
     found = []
     for each in of_kind:
         is_new = id(each) not in before
+        # Who need not keep away from a tentative plan loses nothing to it beside the others either.
+        there, left, came = of_kind, gone, new
+        if not each.tentative:
+            there, left, came = _firm(of_kind), _firm(gone), _firm(new)
         if each.victims:
-            spared = replace(each, spare=claimed_spare(state, each, of_kind))
-        elif is_new or any(_holds(other, each) for other in (*gone, *new)):
-            spared = with_spare(search.ahead, each, of_kind)
+            spared = replace(each, spare=claimed_spare(state, each, there))
+        elif is_new or any(_holds(other, each) for other in (*left, *came)):
+            spared = with_spare(search.ahead, each, there)
         else:
             spared = each
         if search.uses is not None:
             if is_new:
-                spared = replace(spared, use=search.uses.at(each.start_s, of_kind))
+                spared = replace(spared, use=search.uses.at(each.start_s, there))
             else:
-                spared = search.uses.kept(spared, gone, new)
+                spared = search.uses.kept(spared, left, came)
         found.append(spared)
     return found
+
+
+def _firm(plans: list[Reservation]) -> list[Reservation]:
+    return [each for each in plans if not each.tentative]

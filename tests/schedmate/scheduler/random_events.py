@@ -11,7 +11,7 @@ from schedmate.scheduler import POLICIES, ClusterSpec, Demand, Hints, Policy, Po
 from schedmate.scheduler.cluster_types import NodeShape, Profile
 from schedmate.scheduler.demand import Role
 from schedmate.scheduler.disruption import Disruption
-from schedmate.scheduler.policies import at_once, by_submission
+from schedmate.scheduler.policies import Patience, at_once, by_submission
 from schedmate.scheduler.tenants import Queueing, Quota, Tenant
 from schedmate.scheduler.topology import Topology
 
@@ -26,6 +26,9 @@ MOVES = Disruption(
     tenant_share=2.0,
     left_broken=0.0,
 )
+
+#: Short enough that somebody's is at an end now and then.
+PATIENCE = Patience(plans=1, after_s=4.0, backlogs=1.0, longest_s=15.0)
 PROFILES = (Profile("small", 250, 10), Profile("large", 500, 20))
 
 
@@ -132,6 +135,10 @@ def policies() -> dict[str, Policy]:
         "core, moving": replace(core, defragment=MOVES),
         "core, moving, two reserved": replace(core, defragment=MOVES, reservations=2),
         "core, ageing": replace(core, ageing_s=5.0, starvation_bound_s=math.inf),
+        "core, patient": replace(POLICIES["core"], patience=PATIENCE, starvation_bound_s=30.0),
+        "core, patient, two planned, two reserved": replace(
+            POLICIES["core"], patience=replace(PATIENCE, plans=2), starvation_bound_s=math.inf, reservations=2
+        ),
         "easy with the layer": POLICIES["easy"].with_queue_layer(),
         "fifo with the layer": POLICIES["fifo"].with_queue_layer(),
     }

@@ -23,6 +23,7 @@ bound = st.builds(
     leaves_s=seconds,
     rank=st.sampled_from([-math.inf, -2.0, -0.0]),
     since=st.integers(0, 4).map(float),
+    shift_s=st.sampled_from([0.0, 2.0]),
     tenant=st.integers(0, TENANTS - 1),
     lane=st.just(0),
 ).map(lambda each: each._replace(lane=each.tenant))  # a lane is of one tenant
@@ -33,11 +34,26 @@ plan = st.builds(
     hard=st.booleans(),
     takes_promise=st.booleans(),
     bound_before=st.sampled_from([-1.0, 0.0, 2.0, 5.0]),
+    behind=st.none() | st.tuples(st.sampled_from([0.0, 1.0, 3.0]), st.integers(0, 9), st.integers(0, TENANTS - 1)),
 )
 
 
-def runs_beyond(job: Bound, each: PlanBound) -> bool:
-    if each.rank > job.rank and not job.since < each.bound_before:
+def order_s(slot: int) -> float:
+    return float(slot % 4)
+
+
+def stands_behind(job: Bound, slot: int, each: PlanBound) -> bool:
+    """A tentative plan binds lower classes, and of its own those of its tenant that come later."""
+    if each.behind is None or job.rank != each.rank:
+        return job.rank > each.rank
+    place_s, sequence, tenant = each.behind
+    return job.tenant == tenant and (place_s, sequence) < (order_s(slot) - job.shift_s, slot)
+
+
+def runs_beyond(job: Bound, slot: int, each: PlanBound) -> bool:
+    if each.behind is not None and not stands_behind(job, slot, each):
+        return False
+    if each.behind is None and each.rank > job.rank and not job.since < each.bound_before:
         return False
     if NOW + (job.limit_s if each.hard else job.within_s) <= each.start_s:
         return False
@@ -47,18 +63,18 @@ def runs_beyond(job: Bound, each: PlanBound) -> bool:
 def asked_of(jobs: list[Bound], data: st.DataObject) -> tuple[list[Entry | None], Rooms, list[PlanBound]]:
     """Entries of the jobs, what they ask for by group, and what quota leaves beside some plans."""
     plans = data.draw(st.lists(plan, max_size=5))
-    live: list[Entry | None] = [(float(slot % 4), slot, slot) for slot in range(len(jobs))]
+    live: list[Entry | None] = [(order_s(slot), slot, slot) for slot in range(len(jobs))]
     room = st.lists(st.integers(0, 3), min_size=TENANTS, max_size=TENANTS)
     then = np.array([data.draw(room) for _ in plans], dtype=np.int64).reshape(len(plans), TENANTS)
     asked = np.array(data.draw(st.lists(st.integers(1, 3), min_size=GROUPS, max_size=GROUPS)))
     return live, Rooms(np.array(data.draw(room)), then, asked), plans
 
 
-def late_of(job: Bound, group: int, plans: list[PlanBound], rooms: Rooms) -> int | None:
+def late_of(job: Bound, slot: int, plans: list[PlanBound], rooms: Rooms) -> int | None:
     """The plans beyond which a job runs; None if it lacks quota."""
-    beyond = [runs_beyond(job, each) for each in plans]
+    beyond = [runs_beyond(job, slot, each) for each in plans]
     least = min([rooms.now[job.tenant], *(rooms.then[i, job.tenant] for i, each in enumerate(beyond) if each)])
-    return sum(1 << bit for bit, each in enumerate(beyond) if each) if least >= rooms.asked[group] else None
+    return sum(1 << bit for bit, each in enumerate(beyond) if each) if least >= rooms.asked[slot % GROUPS] else None
 
 
 def in_order(found: Contenders, standings_s: list[float]) -> list[tuple[int, int, int, list[Entry]]]:
@@ -90,7 +106,7 @@ def test_contenders_are_those_of_the_rule(jobs: list[Bound], data: st.DataObject
         found = bounds.contenders(None, plans, NOW, lambda slot: jobs[slot], rooms)
         expected: dict[tuple[int, int, int], list[Entry]] = {}
         for slot in range(part.stop):
-            entry, late = live[slot], late_of(jobs[slot], slot % GROUPS, plans, rooms)
+            entry, late = live[slot], late_of(jobs[slot], slot, plans, rooms)
             if entry is not None and late is not None:
                 expected.setdefault((slot % GROUPS, late, jobs[slot].lane), []).append(entry)
         assert {each[:3]: each[3] for each in in_order(found, [0.0] * TENANTS)} == {
@@ -121,7 +137,7 @@ def test_only_those_are_looked_at_for_whom_something_has_changed(jobs: list[Boun
     for slot, job in enumerate(jobs):
         group, least = slot % GROUPS, min([news.rooms[job.tenant], *(left[job.tenant] for left in news.gone)])
         wanted = slot >= new or news.gained[group] or least < rooms.asked[group]
-        if wanted and late_of(job, group, plans, rooms) is not None:
+        if wanted and late_of(job, slot, plans, rooms) is not None:
             expected.add(slot)
     assert {entry[2] for each in in_order(found, [0.0] * TENANTS) for entry in each[3]} == expected
 

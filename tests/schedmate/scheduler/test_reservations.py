@@ -11,7 +11,7 @@ from schedmate.scheduler.types import Reservation, Victim
 
 def test_a_plan_that_spares_something_else_is_the_same_in_all_else() -> None:
     use = TenantUse(TenantTree(ClusterSpec((PoolSpec("a", 8, 4),)), (), Queueing.BACKFILL))
-    plan = Reservation(3, 1, 5.0, ((0, 2),), {0: 1}, True, 9.0, True, use, (Victim(1, 2, 3, 4.0),))
+    plan = Reservation(3, 1, 5.0, ((0, 2),), {0: 1}, True, 9.0, True, use, (Victim(1, 2, 3, 4.0),), True)
     plain = Reservation(0, 0, 0.0, (), {}, False)
     told_apart = [
         each.name for each in fields(Reservation) if each.init and getattr(plan, each.name) == getattr(plain, each.name)
