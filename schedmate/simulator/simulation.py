@@ -53,7 +53,7 @@ def simulate(
     unknown policy and for one that knows no tenants where there are some.
     """
     chosen = policy if isinstance(policy, Policy) else policy_named(policy)
-    if tenants and chosen.patience is not None:
+    if tenants and chosen.patience is not None and chosen.reservations is None:
         raise UserError(f"policy {chosen.name} knows no tenants", "take core, or a cluster without tenants")
     oracle = estimates if estimates is not None else Perfect()
     log = RunLog(places={} if keep_placements else None, tenants=[] if tenants else None)
