@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from analyzers.types import JobRecord
 from prompts.errors import UserError
 from schedmate.scheduler import Policy
-from schedmate.scheduler.policies import by_submission, never
+from schedmate.scheduler.policies import alike, by_submission, never
 from schedmate.simulator.estimates import Estimates, Hostile, Perfect, Predicted, Requested
 
 ESTIMATES = ("requested", "perfect", "predicted", "hostile")
@@ -30,7 +30,7 @@ def estimates_named(name: str) -> Estimates:
 
 def uses_estimates(policy: Policy) -> bool:
     """Whether what is known of runtimes can change what the policy does: not for first in, first out."""
-    plain_order = policy.order is by_submission and policy.reserve_from in (None, never)
+    plain_order = policy.order in (by_submission, alike) and policy.reserve_from in (None, never)
     return policy.needs_estimates or policy.reservations is not None or not plain_order
 
 

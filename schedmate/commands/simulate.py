@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from prompts.errors import UserError
+from schedmate.commands.replay_flags import (
+    Cancellations,
+    Checkpoint,
+    Classes,
+    FailureShare,
+    FaultFile,
+    From,
+    Restart,
+    Seed,
+    SlowdownFile,
+    Until,
+    conditions,
+    stretch,
+)
 from schedmate.commands.trace_flags import Delimiter, Format, TimeUnit, Timezone
 from schedmate.console import err, out, print_json, progress, safe
 
@@ -17,8 +32,6 @@ if TYPE_CHECKING:
     from analyzers.types import JobRecord
     from schedmate.ports import TraceNotes
     from schedmate.scheduler import ClusterSpec, Tenant
-
-_SPREAD = ("mean", "p50", "p99", "max")
 
 
 def simulate(
@@ -32,8 +45,8 @@ def simulate(
         str,
         typer.Option(
             "--policy",
-            help="One or more, with commas, of fifo, best-effort, sjf, easy, conservative, saf, qssf, "
-            "kant, patient, core.",
+            help="One or more, with commas, of fifo, best-effort, sjf, easy, conservative, saf, qssf, multifactor, "
+            "srtf, srsf, tiresias, kant, patient, core.",
             metavar="P[,P...]",
         ),
     ] = "fifo",
@@ -59,6 +72,16 @@ def simulate(
     time_unit: TimeUnit = "",
     delimiter: Delimiter = "",
     timezone: Timezone = "",
+    checkpoint: Checkpoint = None,
+    restart: Restart = None,
+    size_classes: Classes = False,
+    cancellations: Cancellations = False,
+    failures: FailureShare = None,
+    faults: FaultFile = None,
+    slowdown: SlowdownFile = None,
+    seed: Seed = 1,
+    from_: From = None,
+    until: Until = None,
     shakes: Annotated[
         int | None,
         typer.Option(
@@ -85,24 +108,30 @@ def simulate(
 
     fifo and sjf have a strict head; best-effort skips what does not fit; easy gives the blocked head a reservation and
     backfills; conservative reserves for everybody; saf takes the smallest GPU time first; qssf does so by predictions,
-    with a strict head; kant is SchedMate's own core, in the style of the paper of that name; patient takes small jobs
-    first and bounds how long large ones wait; core adds tenants, priorities and preemption. What each knows:
-    docs/metrics.md. What a CSV may call its columns: docs/traces.md.
+    with a strict head; multifactor goes by age, size and fair share of users as Slurm does; srtf, srsf and tiresias
+    evict running jobs for those with less time or GPU time to go, or with less GPU time had; kant is SchedMate's own
+    core, in the style of the paper of that name; patient takes small jobs first and bounds how long large ones wait;
+    core adds tenants, priorities and preemption. What each knows: docs/metrics.md. What a CSV may call its columns:
+    docs/traces.md.
 
     Example: schedmate simulate jobs.csv --nodes 72 --policy fifo,easy,kant --estimates requested
     """
+    from schedmate.commands.replay_table import print_table
     from schedmate.comparison.collect import replays
     from schedmate.files import check_output
     from schedmate.knowledge import ESTIMATES, estimates_named, lacks_users, uses_estimates
     from schedmate.simulator import policy_named
     from schedmate.traces import trace_options
 
+    around = conditions(checkpoint, restart, size_classes, cancellations, failures, faults, slowdown, seed)
     spec, tenants = _cluster(nodes, gpus_per_node, cluster)
     names = _policies(policy)
     needing = [policy_named(name).name for name in names if policy_named(name).needs_estimates]
     if estimates not in ESTIMATES:
         raise UserError(f"--estimates {estimates}: not known", f"give one of {', '.join(ESTIMATES)}")
     jobs, notes = _read(trace, format_, trace_options(column or [], time_unit, delimiter, timezone))
+    warm, played = stretch(jobs, from_, until, notes.epoch_s)
+    jobs, around = list(played), replace(around, warm=warm)
     if of_users := [name for name in names if lacks_users(policy_named(name), jobs)]:
         raise UserError(
             f"{trace}: does not say whose its jobs are, which {' and '.join(of_users)} need",
@@ -116,6 +145,10 @@ def simulate(
                 f"{typed} of {len(jobs)} jobs name a GPU type, which is not minded: --nodes says nothing of types "
                 "(--cluster FILE does)"
             )
+    if warm is not None:
+        warnings.append(f"begins with {len(warm.running)} jobs that ran then by the trace, which are in no figure")
+        if warm.unknown:
+            warnings.append(f"{warm.unknown} jobs left out: the trace does not say whether they ran or waited then")
     if estimates == "hostile":
         warnings.append("what policies were told of runtimes was wrong on purpose")
     if estimates == "perfect" and (told := [name for name in names if uses_estimates(policy_named(name))]):
@@ -135,6 +168,7 @@ def simulate(
                 name,
                 lambda: estimates_named(estimates),
                 tenants=tenants,
+                conditions=around,
                 seeds=seeds,
                 detailed=detailed or report is not None,
                 advance=advance,
@@ -162,7 +196,7 @@ def simulate(
         return
     for warning in warnings:
         err().print(f"[yellow]warning:[/] {safe(warning)}", soft_wrap=True)
-    _print_table(trace, spec, estimates, summaries)
+    print_table(trace, spec, estimates, summaries)
     if report is not None:
         out().print(f"\nReport: {safe(str(report.resolve()))}", soft_wrap=True)
 
@@ -197,8 +231,6 @@ def _read(path: Path, format_name: str | None, options: Mapping[str, str]) -> tu
 
 def _of_any_type(jobs: Sequence[JobRecord]) -> tuple[list[JobRecord], int]:
     """The jobs without their GPU type, and how many had one: equal nodes of unknown type take any."""
-    from dataclasses import replace
-
     freed = [job if job.gpu_type is None else replace(job, gpu_type=None) for job in jobs]
     return freed, sum(job.gpu_type is not None for job in jobs)
 
@@ -241,51 +273,6 @@ def _document(
         "warnings": warnings,
         "policies": summaries,
     }
-
-
-def _print_table(trace: Path, spec: ClusterSpec, estimates: str, summaries: Mapping[str, Mapping[str, Any]]) -> None:
-    """Metrics down, policies across, so that it fits a narrow terminal; exact values are for ``--json``."""
-    from rich.table import Table
-
-    from schedmate.durations import short_duration
-
-    every = list(summaries.values())
-    jobs, size = every[0]["jobs"], f"{spec.nodes} node{'s' * (spec.nodes > 1)}, {spec.gpus} GPUs"
-    out().print(f"{safe(trace.name)}: {jobs:,} jobs on {size}, {estimates} runtimes", soft_wrap=True)
-    table = Table(box=None, header_style="bold")
-    table.add_column("")
-    for name in summaries:
-        table.add_column(name, justify="right")
-    for label, key in (("completion (JCT)", "jct_s"), ("waiting", "queueing_s")):
-        for quantile in _SPREAD:
-            table.add_row(f"{label}, {quantile}", *(short_duration(s[key][quantile]) for s in every))
-    for bucket, wait in every[0]["jwtd_s"].items():
-        if wait["jobs"]:
-            gpus = f"{bucket} GPU{'s' * (bucket != '1')}"
-            cells = (short_duration(s["jwtd_s"][bucket]["mean"]) for s in every)
-            table.add_row(f"waiting, mean of {gpus}", *cells)
-    for quantile in _SPREAD:
-        table.add_row(f"bounded slowdown, {quantile}", *(f"{s['bounded_slowdown'][quantile]:,.2f}" for s in every))
-    table.add_row("GPUs allocated (SOR)", *(_percent(s["sor"]) for s in every))
-    table.add_row("  until the last submission", *(_percent(s["sor_while_arriving"]) for s in every))
-    table.add_row("nodes fragmented (GFR)", *(_percent(s["gfr"]["mean"]) for s in every))
-    for name in every[0].get("tenants", {}):
-        owned = [s["tenants"][name] for s in every]
-        if owned[0]["jobs"]:
-            table.add_row(f"tenant {name or '(none)'}, waiting, mean", *(_mean(each) for each in owned))
-            table.add_row("  share of the GPU time", *(_percent(each["share"]) for each in owned))
-    table.add_row("makespan", *(short_duration(s["makespan_s"]) for s in every))
-    out().print(table)
-
-
-def _mean(owned: Mapping[str, Any]) -> str:
-    from schedmate.durations import short_duration
-
-    return short_duration(owned["queueing_s"]["mean"])
-
-
-def _percent(value: float | None) -> str:
-    return "n/a" if value is None else f"{100 * value:.1f} %"
 
 
 def register(parent: typer.Typer) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from analyzers.types import JobRecord
 from schedmate.scheduler import ClusterSpec, Tenant
-from schedmate.simulator import Estimates, Result, simulate
+from schedmate.simulator import Conditions, Estimates, Result, policy_named, simulate
 from schedmate.simulator.detail import detail
 from schedmate.simulator.estimates import Noted
 from schedmate.simulator.headline import HEADLINES, headline
@@ -21,6 +22,7 @@ def replays(
     estimates: Callable[[], Estimates],
     *,
     tenants: Sequence[Tenant] = (),
+    conditions: Conditions = Conditions(),
     seeds: Sequence[int] = (),
     detailed: bool = False,
     advance: Callable[[int], None] = lambda n: None,
@@ -31,15 +33,18 @@ def replays(
     """
     noted = Noted(estimates()) if detailed else None
     known = noted or estimates()
-    result = simulate(jobs, cluster, policy, known, tenants=tenants, keep_placements=detailed, advance=advance)
+    around: Any = {"tenants": tenants, "conditions": conditions, "advance": advance}
+    result = simulate(jobs, cluster, policy, known, keep_placements=detailed, **around)
     summary = result.summary()
+    if (restarts := conditions.restarts_under(policy_named(policy))) is not None:
+        summary["restarts"] = asdict(restarts)
     if noted is not None and result.job_ids:
         summary["detail"] = detail(result, noted.told)
     if seeds and result.job_ids:
         rows = []
         for seed in seeds:
             moved = shaken(jobs, seed)
-            rows.append(headline(simulate(moved, cluster, policy, estimates(), tenants=tenants, advance=advance)))
+            rows.append(headline(simulate(moved, cluster, policy, estimates(), **around)))
         summary["shakes"] = {
             "within_s": SHAKE_S,
             "seeds": list(seeds),

@@ -32,6 +32,7 @@ class Evictable:
         gpus = sum(share[1] or (len(share) > 3 and share[3] > 0) for share in shares)
         self.clock[pool] += 1
         if job.service is not None:
+            self._count_everywhere()
             self.replicas[job.service] = self.replicas.get(job.service, 0) + 1
         if job.preemptible:
             kind = tenant, job.priority
@@ -43,6 +44,7 @@ class Evictable:
         """It does not any more."""
         self.clock[pool] += 1
         if job.service is not None:
+            self._count_everywhere()
             self.replicas[job.service] -= 1
             if not self.replicas[job.service]:
                 del self.replicas[job.service]
@@ -53,6 +55,10 @@ class Evictable:
             self._protected[pool][kind].remove(slot)
             if not slots:
                 del self._slots[pool][kind], self._protected[pool][kind], self.gpus[pool][kind]
+
+    def _count_everywhere(self) -> None:
+        """Replicas of one service on one pool may spare, or not, those on another."""
+        self.clock = [clock + 1 for clock in self.clock]
 
     def unprotected(self, pool: int, kind: Kind, now: float) -> tuple[list[int], float]:
         """Slots of one kind that may be told to leave, and when the next one may be; infinite if there is none."""

@@ -215,10 +215,20 @@ def _sooner(scheduler: Scheduler, slot: int, now: float) -> Iterator[Sooner]:
 
 
 def _starts_without_quota(scheduler: Scheduler, slot: int, now: float) -> bool:
-    layer = scheduler.state.layer
-    if layer is None or layer.use is None:
+    return _meets_quota(scheduler, slot) and try_cycle(scheduler, slot, now, Given(no_quota=True)).starts
+
+
+def _meets_quota(scheduler: Scheduler, slot: int) -> bool:
+    """Whether quota does not allow the job on one of its pools, now or when a plan begins there."""
+    state, layer, lane = scheduler.state, scheduler.state.layer, scheduler.state.table.queue_lanes[slot]
+    if layer is None or layer.use is None or lane is None:
         return False
-    return try_cycle(scheduler, slot, now, Given(no_quota=True)).starts
+    for pool in lane.pools:
+        milli = asked_milli(state.table.demands[slot], state.cluster.spec.pools[pool])
+        uses = [layer.use, *(plan.use for plan in state.reservations.get(pool, ()) if plan.slot != slot)]
+        if any(use is not None and use.bound(lane.tenant, pool, milli) >= 0 for use in uses):
+            return True
+    return False
 
 
 def _would_start(scheduler: Scheduler, slot: int, now: float, job: Job) -> bool:

@@ -1,8 +1,9 @@
 """The journal: every event as a line of JSON, appended before it takes effect, and read back after a crash.
 
 The first line tells the format's version and what the scheduler was made of; then comes one event a line. A line is
-either whole or not there: what a crash left of the last one is dropped when the journal is opened again, and nothing
-was decided by it. Anything else that does not fit is refused with the number of its line.
+either whole or not there: what a crash left of the last one is dropped when the journal is opened again, which is
+logged in one line, and nothing was decided by it. Anything else that does not fit is refused with the number of its
+line.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +26,8 @@ from schedmate.scheduler.scheduler import Scheduler
 from schedmate.scheduler.tenants import Tenant
 
 VERSION = 1
+
+_log = logging.getLogger(__name__)
 
 _NAMES = {kind: name for name, kind in KINDS.items()}
 
@@ -93,8 +97,10 @@ class Journal:
 
     def _open(self) -> None:
         self._file.seek(0)
-        found = read(self._file.read(), str(self.path))
+        data = self._file.read()
+        found = read(data, str(self.path))
         if found is None:
+            self._tell_of_a_cut(len(data), 0)
             self._file.truncate(0)
             self._file.seek(0)
             self._append(_header_line(self.header))
@@ -102,8 +108,15 @@ class Journal:
         header, self.events, size = found
         if header != self.header:
             raise JournalError(f"{self.path}: the journal of another cluster, policy or tenant tree")
+        self._tell_of_a_cut(len(data) - size, len(self.events))
         self._file.truncate(size)
         self._file.seek(size)
+
+    def _tell_of_a_cut(self, dropped: int, whole: int) -> None:
+        if dropped:
+            _log.warning(
+                "%s: its last line was cut, %d bytes are dropped; %d events are whole", self.path, dropped, whole
+            )
 
     def write(self, event: Event) -> None:
         """Append an event; when this returns it will not be forgotten."""

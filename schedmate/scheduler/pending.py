@@ -165,6 +165,11 @@ class Lane:
         self.order = OrderedEntries(live)
         self.by_size: dict[Demand, SizeClass] | None = {} if sized else None
 
+    def forget(self) -> None:
+        """Forget the entries of those who wait elsewhere or no more."""
+        for entries in (self.order, *(self.by_size or {}).values()):
+            entries.alive()
+
 
 class Backlog:
     """What the waiting jobs are expected to take, in GPU milliseconds: whole ones, so that it does not matter in which

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from schedmate.scheduler.disruption import Disruption
+from schedmate.scheduler.factors import Factors
+from schedmate.scheduler.ranking import Rank, Ranking, attained, remaining, remaining_area
 from schedmate.scheduler.tenants import Queueing
 from schedmate.scheduler.types import Job
 
@@ -88,7 +90,9 @@ class Policy:
     from hard limits alone wherever they suffice, and it binds as well. ``patience``: who has waited for long is
     planned for as `Patience` says; without the full queue layer in place of ``reserve_from``, with it beside that.
     ``needs_estimates``: it has no meaning for jobs without ``estimate_s``; ``needs_users``: nor for a trace that does
-    not say whose its jobs are.
+    not say whose its jobs are. ``ranking`` stands in place of ``reserve_from`` as well: running jobs are evicted for
+    waiting ones that rank before them, see `actions.rerank`; ``order`` is then the rank of a job that has not run yet.
+    ``factors`` stand in place of ``order``.
 
     With ``reservations`` the policy has the full queue layer: priority classes, tenants, several reservations. The rest
     below is for it alone.
@@ -118,6 +122,8 @@ class Policy:
     assume: Assumption
     reserve_from: Order | None = None
     patience: Patience | None = None
+    ranking: Ranking | None = None
+    factors: Factors | None = None
     guarantees: bool = False
     needs_estimates: bool = False
     needs_users: bool = False
@@ -138,6 +144,12 @@ class Policy:
     defragment: Disruption | None = None
 
     def __post_init__(self) -> None:
+        if self.ranking is not None and (
+            self.reservations is not None or self.patience is not None or self.reserve_from
+        ):
+            raise ValueError(f"policy {self.name} has a ranking, so it plans nothing")
+        if self.factors is not None and (self.reservations is not None or self.patience is not None or self.ranking):
+            raise ValueError(f"policy {self.name} has factors, so its order is theirs")
         if self.preempts and (self.reservations is None or self.starts_by_plan):
             raise ValueError(f"policy {self.name} can not evict for others: nothing starts before what is planned")
         if self.ageing_s < math.inf and self.order in (by_estimate, by_area, by_grace):
@@ -150,11 +162,19 @@ class Policy:
         """Whether every blocked job has a plan and all are of one kind: then a job starts when its plan begins."""
         return self.reservations == math.inf and not self.guarantees
 
+    @property
+    def knows_tenants(self) -> bool:
+        """Whether it has the full queue layer, or there is a `with_queue_layer` of it."""
+        return self.reservations is not None or (
+            self.patience is None and self.ranking is None and self.factors is None
+        )
+
     def with_queue_layer(self) -> Policy:
-        """This policy with the full queue layer; the same one if it has it. ``ValueError`` with `Patience`."""
+        """This policy with the full queue layer; the same one if it has it. ``ValueError`` with `Patience`, a
+        `Ranking` or `Factors`."""
         if self.reservations is not None:
             return self
-        if self.patience is not None:
+        if not self.knows_tenants:
             raise ValueError(f"policy {self.name} knows no tenants and no moves of running jobs; core does")
         if self.reserve_from is None:
             return replace(self, reservations=1, queueing=Queueing.STRICT, reserve_from=at_once)
@@ -174,6 +194,16 @@ def by_estimate(job: Job, cluster_gpus: int) -> float:
 def by_area(job: Job, cluster_gpus: int) -> float:
     """Smallest expected GPU time first, in GPU seconds."""
     return expected(job).ends_s * job.gpus
+
+
+def by_stated_area(job: Job, cluster_gpus: int) -> float:
+    """Smallest GPU time first, in GPU seconds, by the estimate; jobs without one last."""
+    return by_estimate(job, cluster_gpus) * job.gpus
+
+
+def alike(job: Job, cluster_gpus: int) -> float:
+    """All are alike: first in, first out."""
+    return 0.0
 
 
 def at_once(job: Job, cluster_gpus: int) -> float:
@@ -227,7 +257,7 @@ def expected(job: Job) -> Assumed:
 
 
 #: By name, so that a policy can be written down.
-FUNCTIONS: Mapping[str, Order | Assumption] = {
+FUNCTIONS: Mapping[str, Order | Assumption | Rank] = {
     each.__name__: each
     for each in (
         by_submission,
@@ -238,8 +268,13 @@ FUNCTIONS: Mapping[str, Order | Assumption] = {
         by_grace,
         by_due_time,
         by_patience,
+        by_stated_area,
+        alike,
         stated,
         expected,
+        remaining,
+        remaining_area,
+        attained,
     )
 }
 
@@ -328,6 +363,48 @@ POLICIES: Mapping[str, Policy] = {
             by_area,
             expected,
             needs_users=True,
+        ),
+        # Slurm's priority/multifactor with the weights of the example in its documentation, and EASY in place of its
+        # backfill: see `factors`. Knows users and stated runtimes.
+        Policy(
+            "multifactor",
+            "by age, fair share of users and size, as Slurm's multifactor priority; EASY backfill beside the first",
+            alike,
+            stated,
+            reserve_from=at_once,
+            factors=Factors(),
+            needs_estimates=True,
+            needs_users=True,
+        ),
+        # Shortest remaining time first: Schrage and Miller, "The queue M/G/1 with the shortest remaining processing
+        # time discipline", Operations Research 1966, here for gangs that save checkpoints. With true estimates an
+        # oracle.
+        Policy(
+            "srtf",
+            "shortest remaining time first; running jobs that need longer are evicted, and go on from checkpoints",
+            by_estimate,
+            stated,
+            ranking=Ranking(remaining),
+            needs_estimates=True,
+        ),
+        # Shortest remaining service first: GPU time in place of time, the oracle of Tiresias (see there).
+        Policy(
+            "srsf",
+            "smallest remaining GPU time first; running jobs that need more are evicted, and go on from checkpoints",
+            by_stated_area,
+            stated,
+            ranking=Ranking(remaining_area),
+            needs_estimates=True,
+        ),
+        # Two-dimensional discretised least attained service: Gu et al., "Tiresias: a GPU cluster manager for
+        # distributed deep learning", NSDI 2019. Levels and no promotion as in the simulator that its authors
+        # published. Knows nothing of runtimes.
+        Policy(
+            "tiresias",
+            "least GPU time received first, in three levels; a job that has had more is evicted for one that had less",
+            alike,
+            stated,
+            ranking=Ranking(attained, levels=(3250.0, 7200.0)),
         ),
     )
 }

@@ -20,6 +20,8 @@ from schedmate.scheduler.actions.grow import grow
 from schedmate.scheduler.actions.pass_by import pass_by
 from schedmate.scheduler.actions.plan import plan
 from schedmate.scheduler.actions.preempt import preempt
+from schedmate.scheduler.actions.prioritise import prioritise
+from schedmate.scheduler.actions.rerank import rerank
 from schedmate.scheduler.actions.reserve import reserve
 from schedmate.scheduler.actions.stand_by import stand_by
 from schedmate.scheduler.applying import Book, apply
@@ -33,6 +35,7 @@ from schedmate.scheduler.eligible import acceptable, within_quota
 from schedmate.scheduler.events import Effect, Event
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.explain import Explanation, explain
+from schedmate.scheduler.factors import Accounts
 from schedmate.scheduler.faults import MOST_FAULTS, mend, repair_or_release, struck
 from schedmate.scheduler.outlook import Outlook
 from schedmate.scheduler.pending import Lane, PendingQueue
@@ -75,10 +78,11 @@ class Scheduler:
             policy,
             cluster,
             table,
-            PendingQueue(table.live, sized=plans, patient=policy.patience is not None),
+            PendingQueue(table.live, sized=plans or policy.ranking is not None, patient=policy.patience is not None),
             place=rule_named(policy.placement),
             ends=ExpectedEnds() if plans else None,
             limits=ExpectedEnds() if policy.guarantees and not layered else None,
+            accounts=Accounts(policy.factors.half_life_s) if policy.factors is not None else None,
             layer=queue_layer(policy, cluster, table.live, table.shares, tuple(tenants)) if layered else None,
         )
         self.transaction = Transaction(self.state)
@@ -91,8 +95,11 @@ class Scheduler:
             )  # fmt: skip
         elif policy.patience is not None:
             self.actions = (pass_by,)
+        elif policy.ranking is not None:
+            self.actions = (rerank,)
         else:
-            self.actions = (allocate, reserve, backfill) if plans else (allocate,)
+            first = () if policy.factors is None else (prioritise,)
+            self.actions = (*first, allocate, reserve, backfill) if plans else (allocate,)
         self._lanes: dict[tuple[int, str | None], tuple[Lane, Demand]] = {}
         self._queue_lanes: dict[tuple[object, ...], tuple[QueueLane, Demand]] = {}
         self._sequence = 0
@@ -110,9 +117,15 @@ class Scheduler:
         if job.demand is not None or job.priority or job.tenant is not None or job.gpu_types:
             self._refuse_what_is_ignored(job)
         lane, demand = self._lanes.get((job.gpus, job.gpu_type)) or self._lane_for(job)
-        table, policy = state.table, state.policy
+        table, policy, factors = state.table, state.policy, state.policy.factors
         slot = table.slot()
-        entry = (policy.order(job, state.cluster.spec.gpus), self._sequence, slot)
+        if factors is None:
+            key = policy.order(job, state.cluster.spec.gpus)
+        else:
+            if state.accounts is not None:
+                state.accounts.enter(job.account or "", job.submit_s)
+            key = -factors.priority(job, state.standing, state.cluster.spec.gpus, job.submit_s)
+        entry = (key, self._sequence, slot)
         self._sequence += 1
         table.jobs[slot] = job
         table.demands[slot] = demand
@@ -121,7 +134,7 @@ class Scheduler:
         table.assumed[slot] = policy.assume(job)
         table.pools[slot] = -1
         if table.evictions[slot]:
-            table.evictions[slot], table.done_s[slot] = 0, 0.0
+            table.evictions[slot], table.done_s[slot], table.served_s[slot] = 0, 0.0, 0.0
         state.enqueue(slot, entry)
         state.fresh.append(slot)
         return slot
@@ -144,7 +157,7 @@ class Scheduler:
         if demand.elastic:
             table.assumed[slot] = assumed_again(table.assumed[slot], 0.0, 0.0, slowest(job, demand))
         table.pools[slot] = -1
-        table.done_s[slot] = 0.0
+        table.done_s[slot] = table.served_s[slot] = 0.0
         table.evictions[slot] = table.preemptions[slot] = 0
         table.since[slot] = state.cycles
         state.enqueue(slot, entry)
@@ -266,7 +279,7 @@ class Scheduler:
     @property
     def evicted(self) -> tuple[int, ...]:
         """The slots evicted since the last cycle began, in order; they wait again."""
-        return self.state.layer.evicted if self.state.layer is not None else ()
+        return self.state.layer.evicted if self.state.layer is not None else self.state.evicted
 
     @property
     def preemptions(self) -> tuple[Preemption, ...]:
@@ -349,8 +362,8 @@ class Scheduler:
         if state.layer is not None:
             return self._layered_wake_s(state.layer)
         if state.ends is None or not state.reservations:
-            return math.inf
-        return next((end_s for end_s, _ in state.ends.order if end_s > self._last_s), math.inf)
+            return state.rank_s
+        return min(state.rank_s, next((end_s for end_s, _ in state.ends.order if end_s > self._last_s), math.inf))
 
     def _layered_wake_s(self, layer: QueueLayer) -> float:
         last_s, table, planned = self._last_s, self.state.table, self.state.reservations
@@ -418,7 +431,7 @@ class Scheduler:
         """A job of the plain queue has a size, a GPU type, and times; it must not believe that more is looked at."""
         more = {
             "a demand with conditions or roles": job.demand is not None and not job.demand.is_plain,
-            "a priority class": job.priority,
+            "a priority class": job.priority and not (self.state.policy.factors and self.state.policy.factors.qos),
             "a tenant": job.tenant is not None,
             "several GPU types": job.gpu_types,
         }

@@ -6,6 +6,7 @@ are used again, so memory follows the jobs that are present and not those that e
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from schedmate.scheduler.classes import ClassQueue, QueueLane
@@ -14,6 +15,7 @@ from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.elastic import Phase
 from schedmate.scheduler.expected_ends import ExpectedEnds
+from schedmate.scheduler.factors import NO_STANDING, Accounts, Standing
 from schedmate.scheduler.pending import Entry, Lane, PendingQueue
 from schedmate.scheduler.placement import PlacementRule, place
 from schedmate.scheduler.policies import FIRST_S, Assumed, Policy
@@ -27,14 +29,15 @@ _NOTHING_ASKED = Demand.plain(1)
 class JobTable:
     """Jobs by slot. A slot waits while ``live`` holds its queue entry and runs while ``shares`` is not None.
 
-    ``done_s`` is the work saved in earlier runs and ``evictions`` their number, ``preemptions`` how many of these made
-    room for another job; ``since`` is the number of cycles there had been when the job came into its class. The full
-    queue layer has ``queue_lanes`` in place of ``lanes``. ``phases`` are those of the running elastic jobs, by slot.
+    ``done_s`` is the work saved in earlier runs, ``served_s`` what was worked in them, ``evictions`` their number,
+    ``preemptions`` how many of these made room for another job; ``since`` is the number of cycles there had been when
+    the job came into its class. The full queue layer has ``queue_lanes`` in place of ``lanes``. ``phases`` are those of
+    the running elastic jobs, by slot.
     """
 
     __slots__ = (
         "assumed", "demands", "done_s", "entries", "evictions", "free", "gpus", "jobs", "lanes", "live", "phases",
-        "pools", "preemptions", "queue_lanes", "reasons", "shares", "since", "starts_s",
+        "pools", "preemptions", "queue_lanes", "reasons", "served_s", "shares", "since", "starts_s",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -51,6 +54,7 @@ class JobTable:
         self.reasons: list[str] = []
         self.queue_lanes: list[QueueLane | None] = []
         self.done_s: list[float] = []
+        self.served_s: list[float] = []
         self.evictions: list[int] = []
         self.preemptions: list[int] = []
         self.since: list[int] = []
@@ -82,6 +86,7 @@ class JobTable:
         self.reasons.append("")
         self.queue_lanes.append(None)
         self.done_s.append(0.0)
+        self.served_s.append(0.0)
         self.evictions.append(0)
         self.preemptions.append(0)
         self.since.append(0)
@@ -126,6 +131,10 @@ class State:
     happened since then that may let an older waiting job start. The lists and dictionaries are replaced, never changed
     in place, so that a transaction can put them back. ``layer`` is there for policies with the full queue layer, which
     keeps the queue and the ends in it. ``cycles`` is how many there have been.
+
+    Of policies with a `Ranking`: ``evicted`` since the last cycle began, and ``rank_s``, when the rank of a running job
+    gets worse. Of those with `Factors`: ``accounts``, what they have used, ``standing``, how that counts at present,
+    and ``rank_s``, when that is worked out again.
     """
 
     policy: Policy
@@ -141,6 +150,10 @@ class State:
     fresh: list[int] = field(default_factory=list)
     stale: bool = False
     gained: bool = False
+    evicted: tuple[int, ...] = ()
+    rank_s: float = math.inf
+    accounts: Accounts | None = None
+    standing: Standing = NO_STANDING
     layer: QueueLayer | None = None
     cycles: int = 0
 

@@ -55,6 +55,7 @@ class Transaction:
         state = self._state  # this is done for every job: a savepoint would take a while to make
         self._saved = (
             state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained,
+            state.evicted, state.rank_s, state.standing,
         )  # fmt: skip
         self._saved_layer = state.layer.saved() if state.layer is not None else ()
         self.started = []
@@ -81,6 +82,8 @@ class Transaction:
             state.limits.add(slot, now + table.assumed[slot].limit_s)
         self.started.append(slot)
         self._log.append(("start", slot, shares, 0.0))
+        if state.accounts is not None:
+            self._account(slot, table.gpus[slot], now)
         if state.layer is not None:
             self._enter(state.layer, slot, now)
 
@@ -106,30 +109,37 @@ class Transaction:
         if table.phases and slot in table.phases:
             self._log.append(("phase", slot, table.phases.pop(slot), 0.0))
         state.gained = True
+        if state.accounts is not None:
+            self._account(slot, -table.gpus[slot], now)
         self._log.append(("stop", slot, shares, end_s))
         if state.layer is not None:
             state.layer.freed(cluster.pools[table.pools[slot]], table.pools[slot], shares)
 
     def evict(self, slot: int, now: float, saved_s: float, for_another: bool = False) -> None:
-        """Take the running job in ``slot`` off its GPUs and let it wait again, at the head of its class, with
-        ``saved_s`` of the work of this run saved. ``for_another``: so that another job can start."""
+        """Take the running job in ``slot`` off its GPUs and let it wait again, at the head of its class or where it
+        ranks now, with ``saved_s`` of the work of this run saved. ``for_another``: so that another job can start."""
         state, table, layer = self._state, self._state.table, self._state.layer
         job = table.jobs[slot]
         if job is None:
             raise ValueError(f"slot {slot} holds no job")
+        worked_s = table.work_s(slot, now)
         self.stop(slot, now)
         self._log[-1] = ("unplace", *self._log[-1][1:])
         old = tuple(getattr(table, name)[slot] for name in CHANGED_BY_EVICTION)
         self._log.append(("evict", slot, old, 0.0))
         table.done_s[slot] += saved_s
+        table.served_s[slot] += worked_s
         table.evictions[slot] += 1
         table.preemptions[slot] += for_another
         full, least = state.policy.assume(job), slowest(job, table.demands[slot])
         table.assumed[slot] = assumed_again(full, table.done_s[slot], job.restart_s, least)
         table.pools[slot] = -1
-        entry = table.entries[slot]
+        entry, ranking, place = table.entries[slot], state.policy.ranking, -math.inf
+        if ranking is not None:
+            place = ranking.waiting(job, table.done_s[slot], table.served_s[slot])
+            state.evicted = (*state.evicted, slot)
         # One object an entry: a second one of equal value would be taken for another job.
-        state.enqueue(slot, entry if entry[0] == -math.inf else (-math.inf, entry[1], slot))
+        state.enqueue(slot, entry if entry[0] == place else (place, entry[1], slot))
         if layer is not None:
             heappush(layer.waits, (job.submit_s + state.policy.starvation_bound_s, table.entries[slot][1], slot))
             layer.evicted = (*layer.evicted, slot)
@@ -375,10 +385,18 @@ class Transaction:
     def promote(self, slot: int) -> None:
         """Move the waiting job in ``slot`` before all that were not promoted; in the full queue layer, before those of
         its tenant and class."""
-        state = self._state
-        old = state.table.entries[slot]
-        self._log.append(("promote", slot, old, 0.0))
-        state.enqueue(slot, (-math.inf if state.layer is None else FIRST_S, old[1], slot))
+        self.reorder(slot, -math.inf if self._state.layer is None else FIRST_S)
+
+    def reorder(self, slot: int, key: float) -> None:
+        """Move the waiting job in ``slot`` to another place in the queue."""
+        old = self._state.table.entries[slot]
+        self._log.append(("reorder", slot, old, 0.0))
+        self._state.enqueue(slot, (key, old[1], slot))
+
+    def _account(self, slot: int, gpus: int, now: float) -> None:
+        accounts, job = self._state.accounts, self._state.table.jobs[slot]
+        if accounts is not None and job is not None:
+            self._log.append(("account", slot, accounts.charge(job.account or "", gpus, now), 0.0))
 
     def commit(self) -> list[int]:
         """Keep everything; returns the slots that were started."""
@@ -399,7 +417,10 @@ class Transaction:
     def savepoint(self) -> Savepoint:
         """Where `back_to` comes back to, as long as the transaction stays open."""
         state = self._state
-        saved = (state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained)
+        saved = (
+            state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained,
+            state.evicted, state.rank_s, state.standing,
+        )  # fmt: skip
         layer = state.layer.saved() if state.layer is not None else ()
         return Savepoint(len(self._log), len(self.started), saved, layer)
 
@@ -412,6 +433,7 @@ class Transaction:
         del self.started[point.started :]
         (
             state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained,
+            state.evicted, state.rank_s, state.standing,
         ) = point.state  # type: ignore[assignment]  # fmt: skip
         if state.layer is not None:
             state.layer.put_back(point.layer)

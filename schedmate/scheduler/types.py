@@ -68,6 +68,7 @@ class Job:
     min_run_s : once started it is not evicted before.
     repairable : a rigid gang that can go on from its last checkpoint with other GPUs in place of those that broke.
     scaling : an elastic gang with a share f of its replicas runs at ``f ** scaling`` of its full speed (see `elastic`).
+    account : whose use of GPUs counts for and against it, for policies with `Factors`; no tenant.
     service : the jobs of one name are replicas of one service; ``least_replicas`` of those that run are not evicted.
     """
 
@@ -92,6 +93,7 @@ class Job:
     repairable: bool = False
     service: str | None = None
     least_replicas: int = 0
+    account: str | None = None
 
     def __post_init__(self) -> None:
         if self.gpus < 1 and self.demand is None:

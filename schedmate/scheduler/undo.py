@@ -12,7 +12,8 @@ from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.elastic import Phase
 from schedmate.scheduler.expected_ends import ExpectedEnds
-from schedmate.scheduler.fair_share import Use
+from schedmate.scheduler.factors import Use
+from schedmate.scheduler.fair_share import Use as TenantUsed
 from schedmate.scheduler.pending import Entry
 from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.running import enters, leaves
@@ -20,7 +21,7 @@ from schedmate.scheduler.state import State
 
 #: What an eviction changes of a job, and starting again in the same transaction.
 CHANGED_BY_EVICTION = (
-    "pools", "done_s", "assumed", "entries", "evictions", "preemptions", "starts_s", "reasons", "gpus",
+    "pools", "done_s", "served_s", "assumed", "entries", "evictions", "preemptions", "starts_s", "reasons", "gpus",
 )  # fmt: skip
 
 
@@ -71,7 +72,12 @@ def _undo_move(state: State, slot: int, _: object, end_s: float) -> None:
         state.ends.add(slot, end_s)
 
 
-def _undo_promote(state: State, slot: int, entry: Entry, _: float) -> None:
+def _undo_account(state: State, slot: int, before: tuple[str, Use | None], _: float) -> None:
+    if state.accounts is not None:
+        state.accounts.restore(*before)
+
+
+def _undo_reorder(state: State, slot: int, entry: Entry, _: float) -> None:
     state.enqueue(slot, entry)
 
 
@@ -107,7 +113,7 @@ def _undo_waited(state: State, slot: int, wait: tuple[float, int, int], _: float
     heappush(the_layer(state).waits, wait)
 
 
-def _undo_charge(state: State, slot: int, what: tuple[int, int, int, list[tuple[int, Use]]], _: float) -> None:
+def _undo_charge(state: State, slot: int, what: tuple[int, int, int, list[tuple[int, TenantUsed]]], _: float) -> None:
     layer = the_layer(state)
     tenant, pool, milli, before = what
     if layer.use is not None and layer.fair is not None:
@@ -182,7 +188,8 @@ UNDO: dict[str, Callable[[State, int, Any, float], None]] = {
     "phase": _undo_phase,
     "resize": _undo_resize,
     "move": _undo_move,
-    "promote": _undo_promote,
+    "reorder": _undo_reorder,
+    "account": _undo_account,
     "evict": _undo_evict,
     "unplace": _undo_unplace,
     "left": _undo_left,

@@ -93,11 +93,9 @@ def _unnoticed(scheduler: Scheduler) -> Iterator[None]:
     if layer is None:
         yield
         return
-    kept = layer.due_s, layer.grow_s
     try:
         yield
     finally:
-        layer.due_s, layer.grow_s = kept
         layer.looked_at = {}
         for verdicts in layer.verdicts:
             verdicts.freed_somewhere()

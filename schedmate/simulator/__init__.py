@@ -17,6 +17,7 @@ For charts: `Result.gar`, `Result.gfr` and `Result.queue_length` are step functi
 are arrays with one value a job.
 """
 
+from schedmate.simulator.conditions import Conditions
 from schedmate.simulator.estimates import (
     Estimates,
     Hostile,
@@ -26,6 +27,7 @@ from schedmate.simulator.estimates import (
     Preemptible,
     Requested,
     Restarts,
+    SizeClasses,
 )
 from schedmate.simulator.metrics import Distribution, Steps
 from schedmate.simulator.result import Result
@@ -33,6 +35,7 @@ from schedmate.simulator.shake import shaken
 from schedmate.simulator.simulation import policy_named, simulate
 
 __all__ = [
+    "Conditions",
     "Distribution",
     "Estimates",
     "Hostile",
@@ -43,6 +46,7 @@ __all__ = [
     "Requested",
     "Restarts",
     "Result",
+    "SizeClasses",
     "Steps",
     "policy_named",
     "shaken",

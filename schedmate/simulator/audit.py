@@ -73,6 +73,28 @@ def stuck(scheduler: Scheduler) -> list[str]:
     return wrong
 
 
+def idle_before_a_plan(scheduler: Scheduler, now: float) -> list[str]:
+    """Pools on which nothing runs although a job that fits has a plan there, in words: the first of the plans is to
+    begin now, unless it is a claim, which begins when it was told. To be asked after a cycle without evictions; nothing
+    for policies without the full queue layer."""
+    state, table = scheduler.state, scheduler.state.table
+    if state.layer is None:
+        return []
+    busy = {table.pools[slot] for slot in table.running()}
+    empty = Cluster.rebuilt(state.cluster.spec, [], state.cluster.conditions)
+    firsts = [
+        min(plans, key=lambda plan: plan.start_s) for pool, plans in state.reservations.items() if pool not in busy
+    ]
+    return [
+        f"job {table.present(first.slot).job_id} is the first of pool {state.cluster.spec.pools[first.pool].name}"
+        f", which is idle at {now}, but not before {first.start_s}"
+        for first in firsts
+        if first.start_s > now
+        and not first.victims
+        and state.place(empty.pools[first.pool], table.demands[first.slot]) is not None
+    ]
+
+
 def _plain_pool(pool: PoolSpec, running: list[tuple[Demand, Shares]]) -> list[str]:
     used: Counter[int] = Counter()
     for _, shares in running:

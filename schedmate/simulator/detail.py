@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from schedmate.simulator.estimates import Told
 from schedmate.simulator.metrics import SERIES_POINTS, SIZE_BUCKETS, Steps, bounded_slowdown
 from schedmate.simulator.result import Result
+from schedmate.simulator.run_log import NO_ROW
 
 Floats = NDArray[np.float64]
 
@@ -142,8 +143,9 @@ def _owners(result: Result, told: Mapping[str, Told]) -> dict[str, Any]:
     gpu_s = np.zeros(len(result.job_ids))
     for stay in result.stays():
         gpus = sum(share[1] + (share[3] / 1000 if len(share) > 3 else 0.0) for share in stay.shares)
-        gpu_s[stay.job] += gpus * (stay.until_s - stay.from_s)
-    slowdown = bounded_slowdown(result.jct_s, result.runtime_s)
+        if stay.job != NO_ROW:
+            gpu_s[stay.job] += gpus * (stay.until_s - stay.from_s)
+    slowdown = bounded_slowdown(result.jct_s, result.work_s)
     by_gpu_s = np.bincount(owner, gpu_s)
     order = np.argsort(-by_gpu_s, kind="stable")
     shown, rest = order[:MOST_OWNERS], order[MOST_OWNERS:]

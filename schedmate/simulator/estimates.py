@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 from analyzers.types import JobRecord
 from schedmate.scheduler import Hints, Job
+from schedmate.scheduler.policies import expected
 
 
 class Estimates(Protocol):
@@ -199,6 +200,32 @@ class Preemptible:
             grace_s=costs.grace_s,
             restart_s=costs.restart_s,
         )
+
+    def ended(self, record: JobRecord) -> None:
+        """Hand the ended job on."""
+        self._estimates.ended(record)
+
+
+#: The smallest jobs, in GPU seconds, and by what factor a job has to be larger to be of the next lower class.
+LEAST_GPU_S = 60.0
+CLASS_FACTOR = 10.0
+
+
+class SizeClasses:
+    """Other estimates, of jobs with a priority class by the GPU time that they are expected to take: below ten GPU
+    minutes 0, below a hundred -1, and so on. So that a scheduler with classes lets small jobs take the place of large
+    ones, which a submit filter of an operator could have it do as well."""
+
+    def __init__(self, estimates: Estimates) -> None:
+        self._estimates = estimates
+        self.name = estimates.name
+        self.learns = estimates.learns
+
+    def job(self, record: JobRecord) -> Job:
+        """The job as the other estimates have it, of its class."""
+        job = self._estimates.job(record)
+        gpu_s = expected(job).ends_s * job.gpus
+        return replace(job, priority=-int(math.log(max(1.0, gpu_s / LEAST_GPU_S), CLASS_FACTOR) + 1e-9))
 
     def ended(self, record: JobRecord) -> None:
         """Hand the ended job on."""

@@ -34,6 +34,22 @@ class OfTenants:
         self._estimates.ended(record)
 
 
+class OfAccounts:
+    """Other estimates, of jobs that count against the accounts of their users."""
+
+    def __init__(self, estimates: Estimates) -> None:
+        self._estimates = estimates
+        self.name, self.learns = estimates.name, estimates.learns
+
+    def job(self, record: JobRecord) -> Job:
+        """The job with its account."""
+        return replace(self._estimates.job(record), account=record.user)
+
+    def ended(self, record: JobRecord) -> None:
+        """Hand on the ended job."""
+        self._estimates.ended(record)
+
+
 def tenant_names(tenants: Iterable[Tenant]) -> Iterator[str]:
     """All names of a tree, parents before children."""
     for tenant in tenants:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -30,7 +31,8 @@ class Result:
     """One policy on one trace.
 
     Arrays are one value a job, in the order of submission: ``job_ids``, ``submit_s``, ``start_s``, ``end_s``, ``gpus``,
-    ``nodes`` (how many), ``pool`` (number in ``cluster.pools``). ``times_s``, ``allocated_gpus``,
+    ``nodes`` (how many), ``pool`` (number in ``cluster.pools``), ``work_s`` (the runtime of its
+    record). ``times_s``, ``allocated_gpus``,
     ``fragmented_nodes`` and ``waiting_jobs`` are one value a moment, true until the next. ``evictions`` counts running
     jobs that had to leave (their start is the first), ``lost_gpu_s`` the GPU time of their runs that was not saved,
     ``restart_gpu_s`` what starting again took, ``moves`` how many of them went on elsewhere at once,
@@ -39,6 +41,10 @@ class Result:
     replay was over. Where there are tenants, ``tenant_names`` are all of them, ``tenants`` is that of each job ("" for
     nobody's), ``tenant_gpu_s`` the GPU time that the jobs of each have had, evicted runs included, and
     ``unknown_tenants`` counts records by a tenant that there is not.
+
+    Only where it was asked for (`Conditions`): ``failed_runs`` were followed by another one of the same job and lost
+    ``failed_gpu_s``; ``interrupted`` jobs lost their GPUs by ``faults``, and ``capacity`` is (time, schedulable GPUs,
+    healthy nodes) after each; jobs cancelled while waiting and while running are in no array.
     """
 
     policy: str
@@ -51,6 +57,7 @@ class Result:
     gpus: Floats
     nodes: Floats
     pool: NDArray[np.int64]
+    work_s: Floats
     times_s: Floats
     allocated_gpus: Floats
     fragmented_nodes: Floats
@@ -62,6 +69,13 @@ class Result:
     lost_gpu_s: float = 0.0
     moves: int = 0
     restart_gpu_s: float = 0.0
+    failed_runs: int = 0
+    failed_gpu_s: float = 0.0
+    faults: int = 0
+    interrupted: int = 0
+    cancelled_waiting: int = 0
+    cancelled_running: int = 0
+    capacity: tuple[tuple[float, int, int], ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
     examples: tuple[str, ...] = ()
     tenant_names: tuple[str, ...] = ()
@@ -82,6 +96,11 @@ class Result:
         return self.end_s - self.submit_s
 
     @cached_property
+    def delay_s(self) -> Floats:
+        """JCT minus the runtime of the record: waiting, and what evictions and other mishaps cost."""
+        return self.jct_s - self.work_s
+
+    @cached_property
     def runtime_s(self) -> Floats:
         """End minus start."""
         return self.end_s - self.start_s
@@ -89,12 +108,26 @@ class Result:
     @property
     def gar(self) -> Steps:
         """GAR(t): allocated over schedulable GPUs, in 0..1."""
-        return Steps(self.times_s, self.allocated_gpus / self.cluster.gpus)
+        return Steps(self.times_s, self.allocated_gpus / self._capacity(1, self.cluster.gpus))
 
     @property
     def gfr(self) -> Steps:
         """GFR(t): nodes with some but not all GPUs allocated over healthy GPU nodes, in 0..1."""
-        return Steps(self.times_s, self.fragmented_nodes / self.cluster.nodes)
+        return Steps(self.times_s, self.fragmented_nodes / self._capacity(2, self.cluster.nodes))
+
+    def sor(self, until_s: float = math.inf) -> float | None:
+        """SOR: allocated over schedulable GPU time, up to a moment or to the last end."""
+        if not self.capacity:
+            return self.gar.until(until_s).mean()
+        there = Steps(self.times_s, self._capacity(1, self.cluster.gpus)).until(until_s).integral()
+        return Steps(self.times_s, self.allocated_gpus).until(until_s).integral() / there if there > 0 else None
+
+    def _capacity(self, which: int, whole: int) -> Floats:
+        """What there was at each moment, 1 at least: nothing is allocated where there is nothing."""
+        if not self.capacity:
+            return np.full(self.times_s.size, float(whole))
+        after = np.searchsorted([step[0] for step in self.capacity], self.times_s, side="right")
+        return np.maximum(1.0, np.array([whole, *(step[which] for step in self.capacity)], dtype=np.float64)[after])
 
     @property
     def queue_length(self) -> Steps:
@@ -129,7 +162,7 @@ class Result:
 
     def summary(self) -> dict[str, Any]:
         """All metrics as plain data (docs/json/simulate.md)."""
-        slow = bounded_slowdown(self.jct_s, self.runtime_s)
+        slow = bounded_slowdown(self.jct_s, self.work_s)
         least = least_nodes(self.gpus, [p.gpus_per_node for p in self.cluster.pools], self.pool)
         return {
             "policy": self.policy,
@@ -138,10 +171,11 @@ class Result:
             "skipped": dict(self.skipped),
             "jct_s": asdict(Distribution.of(self.jct_s)),
             "queueing_s": asdict(Distribution.of(self.waiting_s)),
+            "delay_s": asdict(Distribution.of(self.delay_s)),
             "bounded_slowdown": asdict(Distribution.of(slow)),
             "gar": _series(self.gar),
-            "sor": self.gar.mean(),
-            "sor_while_arriving": self.gar.until(float(self.submit_s[-1])).mean() if self.submit_s.size else None,
+            "sor": self.sor(),
+            "sor_while_arriving": self.sor(float(self.submit_s[-1])) if self.submit_s.size else None,
             "gfr": _series(self.gfr),
             "jwtd_s": {
                 bucket: {"jobs": count, **asdict(distribution)}
@@ -157,8 +191,20 @@ class Result:
             "replay_s": self.replay_s,
             "events_per_s": self.events_per_s,
             "peak_memory_mib": self.peak_memory_mib,
+            **self._mishaps(),
             **({"tenants": self._by_tenant()} if self.tenant_names else {}),
         }
+
+    def _mishaps(self) -> dict[str, Any]:
+        """What was asked for and happened."""
+        found: dict[str, Any] = {}
+        if self.failed_runs:
+            found["failures"] = {"runs": self.failed_runs, "lost_gpu_s": self.failed_gpu_s}
+        if self.faults:
+            found["faults"] = {"events": self.faults, "jobs_interrupted": self.interrupted}
+        if self.cancelled_waiting or self.cancelled_running:
+            found["cancelled"] = {"waiting": self.cancelled_waiting, "running": self.cancelled_running}
+        return found
 
     def _by_tenant(self) -> dict[str, Any]:
         """Use and waiting of the jobs of each tenant, without those of its children; ``""`` are nobody's."""

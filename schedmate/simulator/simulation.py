@@ -11,8 +11,9 @@ import numpy as np
 from analyzers.types import JobRecord
 from prompts.errors import UserError
 from schedmate.scheduler import POLICIES, ClusterSpec, Policy, Scheduler, Tenant
+from schedmate.simulator.conditions import Conditions
 from schedmate.simulator.estimates import Estimates, Perfect
-from schedmate.simulator.of_tenants import OfTenants, tenant_names
+from schedmate.simulator.of_tenants import OfAccounts, OfTenants, tenant_names
 from schedmate.simulator.replay import replay
 from schedmate.simulator.result import Result
 from schedmate.simulator.run_log import Floats, RunLog
@@ -32,6 +33,7 @@ def simulate(
     estimates: Estimates | None = None,
     *,
     tenants: Sequence[Tenant] = (),
+    conditions: Conditions = Conditions(),
     keep_placements: bool = False,
     advance: Callable[[int], None] = lambda n: None,
 ) -> Result:
@@ -46,6 +48,7 @@ def simulate(
     estimates : what the policy may know of runtimes; `Perfect` if None. One that learns is used up by one replay.
     tenants : the top of the tenant tree; any policy then has the full queue layer, and a job belongs to the tenant that
         its record names, to nobody if there is no such tenant (`Result.unknown_tenants`).
+    conditions : what happens to jobs beside what the policy decides.
     keep_placements : remember the nodes of every job (`Result.placement`).
     advance : told how many records were read, for a progress bar.
 
@@ -53,13 +56,18 @@ def simulate(
     unknown policy and for one that knows no tenants where there are some.
     """
     chosen = policy if isinstance(policy, Policy) else policy_named(policy)
-    if tenants and chosen.patience is not None and chosen.reservations is None:
+    if tenants and not chosen.knows_tenants:
         raise UserError(f"policy {chosen.name} knows no tenants", "take core, or a cluster without tenants")
-    oracle = estimates if estimates is not None else Perfect()
+    oracle = conditions.known(estimates if estimates is not None else Perfect(), chosen)
+    if chosen.factors is not None:
+        oracle = OfAccounts(oracle)
     log = RunLog(places={} if keep_placements else None, tenants=[] if tenants else None)
     owned = OfTenants(oracle, tenants)
-    replay(jobs, Scheduler(cluster, chosen, tenants), owned if tenants else oracle, log, advance)
-    _, submit_s, start_s, end_s, gpus, nodes, pool = log.job_columns()
+    if conditions.faults is not None:
+        cluster = cluster.in_detail()
+    replay(jobs, Scheduler(cluster, chosen, tenants), owned if tenants else oracle, log, advance, conditions)
+    log.close()
+    _, submit_s, start_s, end_s, gpus, nodes, pool, work_s = log.job_columns()
     times_s, allocated, fragmented, waiting = _window(log.moment_columns(), submit_s, end_s)
     return Result(
         policy=chosen.name,
@@ -72,6 +80,7 @@ def simulate(
         gpus=gpus,
         nodes=nodes,
         pool=pool.astype(np.int64),
+        work_s=work_s,
         times_s=times_s,
         allocated_gpus=allocated,
         fragmented_nodes=fragmented,
@@ -83,6 +92,13 @@ def simulate(
         lost_gpu_s=log.lost_gpu_s,
         moves=log.moves,
         restart_gpu_s=log.restart_gpu_s,
+        failed_runs=log.failed_runs,
+        failed_gpu_s=log.failed_gpu_s,
+        faults=log.faults,
+        interrupted=log.interrupted,
+        cancelled_waiting=log.cancelled_waiting,
+        cancelled_running=log.cancelled_running,
+        capacity=tuple(log.capacity),
         skipped=log.skipped,
         examples=tuple(log.examples),
         tenant_names=tuple(tenant_names(tenants)),

@@ -111,7 +111,10 @@ def first_startable(state: State, now: float, last: Entry | None = None) -> Foun
     views: dict[tuple[int, int], View] = {}
     pools, place = state.cluster.pools, state.place
     for lane in state.queue.lanes:
-        for demand, sized in (lane.by_size or {}).items():
+        free_gpus = max(pools[pool].free_gpus for pool in lane.pools)
+        for demand, sized in (lane.by_size or {}).items() if free_gpus else ():
+            if demand.gpus > free_gpus:
+                continue
             first = sized.first()
             if first is None or (best is not None and best[0] < first) or (last is not None and last < first):
                 continue

@@ -48,7 +48,10 @@ def plan(state: State, tx: Transaction, now: float) -> None:
         extend(state, tx, pool, now)
         void = _void_on(state, layer, pool, now)
         if _follows_at_once(state, layer, pool):
-            follow = {each.slot for each in plans} if layer.stale >> pool & 1 else set()
+            slots = {each.slot for each in plans}
+            # Who steps back makes way for the others.
+            makes_way = len(slots) > 1 and any(not guaranteed for _, guaranteed in void)
+            follow = slots if layer.stale >> pool & 1 or makes_way else set()
         else:
             # An expected start that is known to be too early does no harm meanwhile: less is let past it.
             follow = _turn(layer, plans, void, now)
@@ -218,6 +221,8 @@ class _Search:
         """A plan for a job that has none yet."""
         plans, kind = self._state.reservations.get(self._pool, ()), self.guaranteed
         others = [each for each in plans if each.guaranteed == kind and binds(self._state, each, slot)]
+        if kind:
+            others += _to_be_locked(self._state, plans, slot)
         return self.plan(slot, others, from_s, before_s)
 
     def plan(self, slot: int, others: list[Reservation], from_s: float, before_s: float) -> Reservation | None:
@@ -324,11 +329,15 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[Pla
             for slot in slots:
                 before = kept.get(slot)
                 looked_at = slot in follow or (slot, guaranteed) in void or (before is None and slot in old)
+                if before is not None and before.locked and slot in follow:
+                    kept[slot] = _moved_up(state, before, ends, now, list(kept.values()))
                 if not looked_at or (before is not None and (before.locked or before.victims)):
                     continue
                 if guaranteed and slot in layer.tentative:
                     continue
                 others = [each for key, each in kept.items() if key != slot and binds(state, each, slot)]
+                if guaranteed:
+                    others += _to_be_locked(state, [*renewed[0].values(), *kept.values()], slot)
                 from_s = now
                 if guaranteed and slot in renewed[0]:
                     from_s = min(renewed[0][slot].start_s, old[slot].start_s if slot in old else math.inf)
@@ -371,16 +380,46 @@ def _relocked(
     return replace(plan, start_s=start_s, end_s=start_s + span_s)
 
 
+def _moved_up(
+    state: State, plan: Reservation, ends: ExpectedEnds, now: float, there: Sequence[Reservation]
+) -> Reservation:
+    """A plan that locks its nodes begins sooner where these are free sooner and nobody is to use them meanwhile."""
+    others = [each for each in there if each is not plan]
+    new = _relocked(state, plan, ends, now, others)
+    meets = any(each.start_s < new.end_s and new.start_s < each.end_s and _meet(each, new) for each in others)
+    return plan if meets or new.start_s >= plan.start_s else new
+
+
 def _locked(state: State, plans: list[Reservation]) -> list[Reservation]:
-    """Expected plans of jobs that have waited too long and have no guaranteed one lock their nodes."""
+    """Expected plans of jobs that have waited too long and have no guaranteed one lock their nodes; not while others
+    of them have one, for whose start they would have to wait in any case."""
     if not state.policy.guarantees:
         return plans
-    sure = {each.slot for each in plans if each.guaranteed}
+    unsure = _unsure(state, plans)
+    waits = any(each.guaranteed and not each.victims and rank(state, each.slot) == -math.inf for each in plans)
     found = []
     for each in plans:
-        locked = not each.guaranteed and each.slot not in sure and rank(state, each.slot) == -math.inf
+        locked = each.slot in unsure and not waits
         found.append(each if each.locked == locked else replace(each, locked=locked))
     return found
+
+
+def _unsure(state: State, plans: Sequence[Reservation]) -> set[int]:
+    """Jobs that have waited too long and have an expected plan only."""
+    sure = {each.slot for each in plans if each.guaranteed}
+    return {each.slot for each in plans if each.slot not in sure and rank(state, each.slot) == -math.inf}
+
+
+def _to_be_locked(state: State, plans: Sequence[Reservation], slot: int) -> list[Reservation]:
+    """Plans of those who got a reservation before the job in ``slot``, have waited too long, and may stay for ever:
+    nothing is guaranteed to it that they would have to wait for."""
+    layer = state.layer
+    unsure = _unsure(state, plans) if layer is not None else set()
+    if layer is None or not unsure:
+        return []
+    reserved = layer.reserved
+    before = set(reserved[: reserved.index(slot)] if slot in reserved else reserved)
+    return [replace(each, end_s=math.inf) for each in plans if each.slot in unsure & before and each.slot != slot]
 
 
 def _put(state: State, layer: QueueLayer, pool: int, plans: list[Reservation], searches: list[_Search]) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from schedmate.scheduler.actions.age import age
 from schedmate.scheduler.actions.plan import FOLLOW_S
-from schedmate.scheduler.claims import claimed_spare, kinds, standing
+from schedmate.scheduler.claims import SHORTEST_SPAN_S, claimed_spare, kinds, standing
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import WHOLE_MILLI
 from schedmate.scheduler.demand import Demand
@@ -296,7 +296,8 @@ class _Preempting:
         for i, plan in enumerate(plans):
             if plan.slot != slot and binds(self._state, plan, slot):
                 hard = plan.guaranteed or plan.locked or plan.victims
-                if start_s + (assumed.limit_s if hard else assumed.within_s) > plan.start_s:
+                stays_s = max(SHORTEST_SPAN_S, assumed.limit_s if hard else assumed.within_s)
+                if start_s + stays_s > plan.start_s:
                     late |= 1 << i
         return late
 

@@ -22,7 +22,8 @@ SHORTEST_EXTENSION_S = 60.0
 def reserve(state: State, tx: Transaction, now: float) -> None:
     """Keeps ``state.reservations`` in step with ``state.blocked``: on each pool for the first blocked head only.
 
-    A head that has got a reservation keeps it until it starts: it goes to the front of the queue for good.
+    A head that has got a reservation keeps it until it starts: it goes to the front of the queue for good. But with
+    `Factors` it is the first only as long as its priority is the highest.
     """
     due = _due(state, now) if state.blocked else []
     if not due:
@@ -40,7 +41,7 @@ def reserve(state: State, tx: Transaction, now: float) -> None:
         if any(plans):
             best = min((plan for plan in plans if plan), key=lambda plan: plan[0].start_s)
             reservations[best[0].pool] = best
-            if slot not in state.reserved_for:
+            if slot not in state.reserved_for and state.policy.factors is None:
                 tx.promote(slot)
     state.reservations = reservations
     state.reserved_for = due

@@ -142,6 +142,8 @@ _JOB: _Table = {
     "tenant": ("tenant", f.text),
     "priority": ("priority", f.count),
     "kind": ("kind", f.text),
+    "service": ("service", f.text),
+    "least_replicas": ("least_replicas", f.count),
     "preemptible": ("preemptible", f.yes_no),
     "checkpoint": ("checkpoint_s", f.seconds),
     "grace": ("grace_s", f.seconds),

@@ -145,7 +145,7 @@ def policies() -> dict[str, Policy]:
 
 
 def job(draw: Draw, spec: ClusterSpec, full: bool, tree: tuple[Tenant, ...]) -> dict[str, Any]:
-    """What `World.submit` takes; ``full``: with the fields of the queue layer."""
+    """What `World.submit` takes; ``full``: with all fields of the queue layer."""
     runtime_s = float(draw.number(0, 12))
     asks: dict[str, Any] = {"runtime_s": runtime_s}
     if full and chance(draw, 3):
@@ -163,7 +163,7 @@ def job(draw: Draw, spec: ClusterSpec, full: bool, tree: tuple[Tenant, ...]) -> 
     if chance(draw, 2):
         expected_s = float(draw.number(0, 12))
         asks["hints"] = Hints(expected_s, expected_s + draw.number(0, 3))
-    return {**asks, **(_queue_fields(draw, tree) if full else {})}
+    return {**asks, **(_queue_fields(draw, tree) if full else _eviction_fields(draw))}
 
 
 def _queue_fields(draw: Draw, tree: tuple[Tenant, ...]) -> dict[str, Any]:
@@ -177,6 +177,11 @@ def _queue_fields(draw: Draw, tree: tuple[Tenant, ...]) -> dict[str, Any]:
         asks["repairable"] = chance(draw, 2)
     if chance(draw, 6):
         asks["service"], asks["least_replicas"] = draw.one_of((("r", 1), ("s", 2)))
+    return {**asks, **_eviction_fields(draw)}
+
+
+def _eviction_fields(draw: Draw) -> dict[str, Any]:
+    asks: dict[str, Any] = {}
     if not chance(draw, 3):
         asks["preemptible"] = True
         asks["grace_s"] = float(draw.number(0, 2)) if chance(draw, 2) else 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,10 @@ from typing import Any
 import pytest
 
 from schedmate.scheduler import POLICIES, ClusterSpec, Demand, Job, PoolSpec, Quota, Role, Scheduler, Tenant
-from schedmate.scheduler.cluster_types import Health, NodeShape
+from schedmate.scheduler.cluster_types import UNLIMITED, Health, NodeShape
 from schedmate.scheduler.explain import Blocker, Explanation
 from schedmate.scheduler.policies import at_once, by_submission
+from schedmate.scheduler.tenants import ROOT
 from schedmate.scheduler.topology import Topology
 
 
@@ -53,9 +55,34 @@ def without(scheduler: Scheduler, blocker: Blocker, now: float) -> Scheduler:
     return other
 
 
-def unlimited(tenants: tuple[Tenant, ...]) -> tuple[Tenant, ...]:
-    """The same tree with nothing guaranteed and everything to borrow."""
-    return tuple(Tenant(t.name, {}, unlimited(t.children), t.weight, queueing=t.queueing) for t in tenants)
+def lifted(scheduler: Scheduler, tenants: tuple[Tenant, ...], slot: int) -> tuple[Tenant, ...]:
+    """The same tree with no limit on what the job's tenant and those above it use: neither one of their own, nor what
+    others do not lend."""
+    layer, lane = scheduler.state.layer, scheduler.state.table.queue_lanes[slot]
+    assert layer is not None
+    assert lane is not None
+    tree, path = layer.tree, [ROOT, *layer.tree.path(lane.tenant)]
+
+    def quota(number: int, pool: int) -> Quota:
+        guaranteed, most = tree.guaranteed[number][pool], tree.most[number][pool]
+        return Quota(
+            guaranteed / 1000, None if number in path or most >= UNLIMITED else (most - guaranteed) / 1000, None
+        )
+
+    def again(tenant: Tenant) -> Tenant:
+        number = tree.numbers[tenant.name]
+        quotas = {name: quota(number, pool) for pool, name in enumerate(tree.pools)}
+        below = tuple(again(child) for child in tenant.children)
+        return Tenant(tenant.name, quotas, below, tenant.weight, queueing=tenant.queueing)
+
+    return tuple(again(tenant) for tenant in tenants)
+
+
+def keep_place(scheduler: Scheduler, slot: int, place: tuple[float, int, int]) -> None:
+    """Of the plain queue, in which a reservation puts a job before all others: one that is submitted anew is not."""
+    if scheduler.state.layer is None and place[0] == -math.inf:
+        scheduler.state.dequeue(slot)
+        scheduler.state.enqueue(slot, (place[0], place[1], slot))
 
 
 def check(scheduler: Scheduler, slot: int, now: float, tenants: tuple[Tenant, ...] = ()) -> Explanation:
@@ -71,26 +98,27 @@ def check(scheduler: Scheduler, slot: int, now: float, tenants: tuple[Tenant, ..
         assert blocker.words()
         if blocker.kind == "quota":
             other = copy.deepcopy(scheduler)
-            other.set_tenants(unlimited(tenants), now)
+            other.set_tenants(lifted(scheduler, tenants, slot), now)
         else:
             other = without(scheduler, blocker, now)
         assert slot in other.cycle(now), f"{job.job_id} does not start without {blocker}"
     for change in found.sooner:
         other = copy.deepcopy(scheduler)
         if change.job is None:
-            other.set_tenants(unlimited(tenants), now)
+            other.set_tenants(lifted(scheduler, tenants, slot), now)
             mine = slot
         elif scheduler.state.table.evictions[slot]:
             continue  # it waits at the head of its class, where one that is submitted anew does not
         else:
             other.withdraw(slot)
             mine = other.submit(replace(change.job, submit_s=job.submit_s - 1e-9))  # not behind those of the same time
+            keep_place(other, mine, scheduler.state.table.entries[slot])
         assert mine in other.cycle(now), f"{job.job_id} does not start with {change}"
     if found.expected_start_s is not None:
         assert found.earliest_s is not None
         assert found.latest_s is not None
         assert found.earliest_s <= found.expected_start_s <= found.latest_s
-    assert scheduler.cycle(now) == twin.cycle(now), "and it left no trace"
+    assert copy.deepcopy(scheduler).cycle(now) == twin.cycle(now), "and it left no trace"
     return found
 
 

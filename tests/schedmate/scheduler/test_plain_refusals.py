@@ -37,7 +37,7 @@ def test_packed_gpus_may_be_asked_for_either_way(policy: str) -> None:
     assert scheduler.cycle(0.0) == slots
 
 
-@pytest.mark.parametrize("policy", [name for name in PLAIN if POLICIES[name].patience is None])
+@pytest.mark.parametrize("policy", [name for name in PLAIN if POLICIES[name].knows_tenants])
 def test_with_the_queue_layer_it_is_looked_at(policy: str) -> None:
     scheduler = Scheduler(SPEC, POLICIES[policy].with_queue_layer())
     scheduler.submit(Job("low", 16, 0.0, 60.0))

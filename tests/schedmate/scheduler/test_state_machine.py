@@ -137,6 +137,22 @@ def test_long_run(policy: str) -> None:
         run(policy, seed, LONG_RUN_EVENTS // 4)
 
 
+@pytest.mark.parametrize(
+    ("policy", "seed", "events"),
+    [
+        ("core, two reserved", 12, 200),  # a plan that locks its nodes before one that is guaranteed
+        ("core, two reserved", 21, 160),
+        ("core, two reserved", 23, 150),  # a plan that stepped back, and those behind it stayed there
+        ("core, two reserved", 202, 100),  # two plans that locked the same nodes
+        ("core, all reserved", 23, 150),
+        ("core, all reserved", 73, 220),  # a discarded cycle left behind when a gang may grow
+        ("core, all reserved", 29, 150),  # a claim for a job of no length, and a plan that begins at once
+    ],
+)
+def test_what_once_went_wrong(policy: str, seed: int, events: int) -> None:
+    run(policy, seed, events)
+
+
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_a_seed_decides_everything(policy: str) -> None:
     started = 0

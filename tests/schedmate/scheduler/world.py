@@ -14,7 +14,7 @@ import numpy as np
 from schedmate.scheduler import ClusterSpec, Job, Policy, Scheduler, Unschedulable
 from schedmate.scheduler.cluster_types import DeviceShare
 from schedmate.scheduler.device_ends import DeviceEnds
-from schedmate.simulator.audit import audit, stuck
+from schedmate.simulator.audit import audit, idle_before_a_plan, stuck
 from schedmate.simulator.preemption_watch import PreemptionWatch
 from schedmate.simulator.scenario import setup
 from schedmate.simulator.scenario.types import Change
@@ -99,7 +99,7 @@ class World:
         """An operator evicts one of the running jobs."""
         self.events += 1
         running = self.running()
-        if running and self.scheduler.state.layer is not None:
+        if running and (self.scheduler.state.layer is not None or self.policy.ranking is not None):
             track = running[which % len(running)]
             self.scheduler.evict(track.slot, self.now)
             self._back(track.slot)
@@ -224,7 +224,7 @@ class World:
             self._resize(self.tracks[slot])
         self._promises()
         self._check()
-        idle = stuck(self.scheduler)
+        idle = stuck(self.scheduler) + (idle_before_a_plan(self.scheduler, self.now) if not evicted else [])
         assert not idle, "\n".join(["", *idle])
         if not self.scheduler.preemptions:  # else the next cycle sees who is the first to be helped now
             self._helped(self._starving(), evicted)

@@ -107,14 +107,15 @@ def test_qssf_goes_by_what_the_ended_jobs_of_the_user_took() -> None:
     }
 
 
-def test_without_users_there_are_no_figures() -> None:
-    assert why_not(POLICIES["qssf"], "perfect", [RUNNING, HEAD]) == "the trace does not say whose its jobs are"
-    assert why_not(POLICIES["qssf"], "perfect", [RUNNING, replace(HEAD, user="u")]) is None
+@pytest.mark.parametrize("policy", ["qssf", "multifactor"])
+def test_without_users_there_are_no_figures(policy: str) -> None:
+    assert why_not(POLICIES[policy], "perfect", [RUNNING, HEAD]) == "the trace does not say whose its jobs are"
+    assert why_not(POLICIES[policy], "perfect", [RUNNING, replace(HEAD, user="u")]) is None
 
 
 def test_skipping_knows_nothing_of_runtimes() -> None:
-    assert not uses_estimates(POLICIES["best-effort"])
-    assert all(uses_estimates(POLICIES[name]) for name in ("saf", "qssf", "easy", "core"))
+    assert not any(uses_estimates(POLICIES[name]) for name in ("best-effort", "tiresias"))
+    assert all(uses_estimates(POLICIES[name]) for name in ("saf", "qssf", "multifactor", "srtf", "easy", "core"))
 
 
 RUNTIMES = st.lists(st.integers(1, 100_000), min_size=1, max_size=60)

@@ -12,7 +12,7 @@ from analyzers.types import JobRecord
 from schedmate.scheduler import POLICIES, ClusterSpec
 from schedmate.scheduler.disruption import Disruption
 from schedmate.scheduler.policies import at_once, by_submission
-from schedmate.simulator import Estimates, Perfect, Predicted, Preemptible, Restarts, simulate
+from schedmate.simulator import Conditions, Estimates, Perfect, Predicted, Preemptible, Restarts, SizeClasses, simulate
 
 PROMPT = replace(POLICIES["core"], order=by_submission, reserve_from=at_once)
 SPEC = ClusterSpec.uniform(2, 8)
@@ -122,3 +122,21 @@ def test_moves_are_paid_for_and_counted() -> None:
     assert (moved.lost_gpu_s, moved.restart_gpu_s) == (0.0, 3 * 20.0)
     assert sorted(moved.end_s) == [100.0, 1220.0, 5000.0, 5020.0]
     assert moved.summary()["moves"] == 1
+
+
+@pytest.mark.parametrize(
+    ("gpu_s", "priority"), [(0.0, 0), (599.0, 0), (600.0, -1), (5999.0, -1), (6000.0, -2), (6e6, -5)]
+)
+def test_a_class_lower_for_ten_times_the_gpu_time(gpu_s: float, priority: int) -> None:
+    assert SizeClasses(Perfect()).job(JobRecord("a", 0.0, gpu_s / 2, 2)).priority == priority
+
+
+def test_with_classes_by_size_a_small_job_takes_the_place_of_a_large_one() -> None:
+    """After its least run time of 300 s ``large`` leaves for ``small``, and goes on from its checkpoint."""
+    jobs = [JobRecord("large", 0.0, 9000.0, 16), JobRecord("small", 100.0, 10.0, 8)]
+    restarts = Restarts(checkpoint_s=100.0, restart_s=20.0)
+    conditions = Conditions(restarts=restarts, size_classes=True)
+    result = simulate(jobs, SPEC, "core", conditions=conditions)
+    assert result.start_s.tolist() == [0.0, 300.0]
+    assert result.end_s.tolist() == [310.0 + 20 + 8700, 310.0]
+    assert simulate(jobs, SPEC, "core", conditions=Conditions(restarts)).start_s[1] == 9000

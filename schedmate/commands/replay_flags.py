@@ -1,0 +1,194 @@
+"""Flags that say what a replay plays beside the jobs: docs/simulator.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from prompts.errors import UserError
+
+if TYPE_CHECKING:
+    from analyzers.types import JobRecord
+    from schedmate.simulator import Conditions, Restarts
+    from schedmate.simulator.failures import Failures
+    from schedmate.simulator.slowdown import Slowdown
+    from schedmate.simulator.warm_start import WarmStart
+
+_PANEL = "What is played beside the jobs (docs/simulator.md)"
+
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint",
+        help="Running jobs may be evicted, under every policy, and save their state so often, or never. srtf, srsf and "
+        "tiresias, which live by it, have 10m unless said otherwise.",
+        metavar="TIME|never",
+        rich_help_panel=_PANEL,
+    ),
+]
+Restart = Annotated[
+    str | None,
+    typer.Option(
+        "--restart",
+        help="How long an evicted job takes to start again before it works (default: 2m).",
+        metavar="TIME",
+        rich_help_panel=_PANEL,
+    ),
+]
+Classes = Annotated[
+    bool,
+    typer.Option(
+        "--size-classes",
+        help="Jobs have a priority class by the GPU time that they are expected to take, small ones a higher one, "
+        "under core, conservative and saf. With --checkpoint core then evicts large jobs for small ones.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Cancellations = Annotated[
+    bool,
+    typer.Option(
+        "--cancellations",
+        help="Submit jobs that were cancelled before they ran, and cancel them when they were.",
+        rich_help_panel=_PANEL,
+    ),
+]
+FailureShare = Annotated[
+    str | None,
+    typer.Option(
+        "--failures",
+        help="Jobs fail and start again: as often as the trace says, or this share of all runs.",
+        metavar="trace|SHARE",
+        rich_help_panel=_PANEL,
+    ),
+]
+FaultFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--faults",
+        help="Nodes and GPUs break and are repaired: CSV or YAML of events, or how often.",
+        metavar="FILE",
+        rich_help_panel=_PANEL,
+    ),
+]
+SlowdownFile = Annotated[
+    str | None,
+    typer.Option(
+        "--slowdown",
+        help="Badly placed jobs take longer: usual, or a YAML file of how much.",
+        metavar="usual|FILE",
+        rich_help_panel=_PANEL,
+    ),
+]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, help="Of what --failures draws.", metavar="N", rich_help_panel=_PANEL)
+]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        help="Begin here, with what ran and waited by the trace: time after the first submission, or a date.",
+        metavar="TIME",
+        rich_help_panel=_PANEL,
+    ),
+]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", help="Play no job submitted from here on.", metavar="TIME", rich_help_panel=_PANEL),
+]
+
+
+def conditions(
+    checkpoint: str | None,
+    restart: str | None,
+    classes: bool,
+    cancellations: bool,
+    share: str | None,
+    faults: Path | None,
+    slowdown: str | None,
+    seed: int,
+) -> Conditions:
+    """What the flags ask for. Raises `UserError`."""
+    from schedmate.simulator import Conditions
+    from schedmate.simulator.fault_plan import read_faults
+
+    return Conditions(
+        restarts=_restarts(checkpoint, restart),
+        size_classes=classes,
+        cancellations=cancellations,
+        failures=None if share is None else _failures(share, seed),
+        faults=None if faults is None else read_faults(faults),
+        slowdown=None if slowdown is None else _slowdown(slowdown),
+    )
+
+
+def _restarts(checkpoint: str | None, restart: str | None) -> Restarts | None:
+    """What being evicted costs; None if neither was given."""
+    from schedmate.durations import parse_duration
+    from schedmate.simulator import Restarts
+
+    if checkpoint is None and restart is None:
+        return None
+    usual = Restarts()
+    checkpoint_s = usual.checkpoint_s
+    if checkpoint is not None:
+        checkpoint_s = None if checkpoint == "never" else parse_duration(checkpoint, "--checkpoint")
+    restart_s = usual.restart_s if restart is None else _seconds(restart, "--restart")
+    return Restarts(checkpoint_s, usual.grace_s, restart_s)
+
+
+def _failures(share: str, seed: int) -> Failures:
+    from schedmate.simulator.failures import Failures
+
+    if share == "trace":
+        return Failures(seed=seed)
+    try:
+        return Failures(float(share), seed)
+    except ValueError:
+        raise UserError(f"--failures {share}: not a share", "give trace, or a number from 0 to 1 such as 0.1") from None
+
+
+def _slowdown(text: str) -> Slowdown:
+    from schedmate.simulator.slowdown import USUAL, read_slowdown
+
+    return read_slowdown(USUAL if text == "usual" else Path(text))
+
+
+def stretch(
+    jobs: Sequence[JobRecord], from_: str | None, until: str | None, epoch_s: float | None
+) -> tuple[WarmStart | None, Sequence[JobRecord]]:
+    """What ran at the beginning of a stretch, and the jobs of it; all of them if no stretch was asked for. ``epoch_s``
+    is the Unix time of second 0 of the trace. Raises `UserError`."""
+    from schedmate.simulator.warm_start import warm_start
+
+    if (from_ is None and until is None) or not jobs:
+        return None, jobs
+    first_s = jobs[0].submit_s
+    begin_s = first_s if from_ is None else _moment_s(from_, "--from", first_s, epoch_s)
+    end_s = jobs[-1].submit_s + 1.0 if until is None else _moment_s(until, "--until", first_s, epoch_s)
+    warm, played = warm_start(jobs, begin_s, end_s)
+    if not played:
+        raise UserError("no job waited at --from or was submitted between it and --until", "give another stretch")
+    return warm, played
+
+
+def _moment_s(text: str, flag: str, first_s: float, epoch_s: float | None) -> float:
+    """On the clock of the trace."""
+    from schedmate.durations import parse_moment
+
+    if text.count("-") < 2:
+        return first_s + _seconds(text, flag)
+    if epoch_s is None:
+        raise UserError(
+            f"{flag} {text}: the trace has a clock of its own", "give a time after its first job, such as 2d"
+        )
+    return parse_moment(text, flag) - epoch_s
+
+
+def _seconds(text: str, flag: str) -> float:
+    """A length of time that may be 0."""
+    from schedmate.durations import parse_duration
+
+    return 0.0 if text.strip() == "0" else parse_duration(text, flag)
