@@ -17,6 +17,10 @@ usual. Scheduler.cycle keeps it out of a decision, so that it makes up for that 
 inside what is timed, between_* outside of it, per decision and the longest pass. Before steady state is measured it is
 run once, and what exists then is set aside (gc.freeze), once: what comes later is collected again and again.
 
+Between two ends the scheduler is woken when a plan, a rest or an expected end says so: wake_* are these cycles, which
+are no decisions about an end, and cpu_ms_per_end is all that is computed for one end, with them. Evictions and starts
+are those of the part that is measured.
+
 When a wide gang ends many jobs may start in one decision: p99_up_to_4_starts_ms is of decisions that start no more than
 4, p50 and p99_each_above_4_ms are the time per start of those that start more, all without the collector.
 

@@ -83,6 +83,7 @@ class Driver:
         self.pending = 0
         self.now_s = 0.0
         self.evictions = 0
+        self.started_by_wakes = 0
         self.refused = 0
 
     @property
@@ -134,11 +135,13 @@ class Driver:
         self.started(slots)
         return slots
 
-    def next_end(self) -> int:
+    def next_end(self, clock: Clock) -> int:
         """Move the clock to the next end, with the cycles that are due on the way; the slot that is over."""
         while self.scheduler.wake_s < self.ends[0][0]:
             self.now_s = self.scheduler.wake_s
-            self.cycle()
+            slots = clock.time(lambda: self.scheduler.cycle(self.now_s))
+            self.started(slots)
+            self.started_by_wakes += len(slots)
         self.now_s, slot = heappop(self.ends)
         return slot
 
@@ -193,16 +196,19 @@ def steady(
     driver.refill(pending)
     driver.cycle()
     told("steady state: warming up")
+    began_s = 0.0
     started_by_sample: list[int] = []
-    clock, starts, allocated, submits = Clock(), 0, 0.0, Clock()
+    clock, wakes, starts, allocated, submits = Clock(), Clock(), 0, 0.0, Clock()
     for i in range(warm_up + samples):
         if i == warm_up:
-            clock, starts, allocated, submits = Clock(), 0, 0.0, Clock()
+            clock, wakes, starts, allocated, submits = Clock(), Clock(), 0, 0.0, Clock()
+            driver.evictions = driver.started_by_wakes = 0
+            began_s = driver.now_s
             gc.collect()
             gc.freeze()
             gc.callbacks.append(clock.watch)
         submits.time(lambda: driver.refill(pending))
-        slot = driver.next_end()
+        slot = driver.next_end(wakes)
         slots = clock.time(lambda s=slot: driver.end_and_decide(s))  # type: ignore[misc]
         driver.started(slots)
         starts += len(slots)
@@ -213,6 +219,7 @@ def steady(
     gc.callbacks.remove(clock.watch)
     gc.unfreeze()
     total_s = sum(clock.cpu_ms) / 1e3
+    woken = wakes.quantiles() if wakes.cpu_ms else {}
     own_ms = np.array(clock.cpu_ms) - np.array(clock.collector_ms)
     by_starts = np.array(started_by_sample[-samples:])
     many = by_starts > 4
@@ -235,8 +242,12 @@ def steady(
         "started_per_cpu_s": starts / total_s,
         "submit_mean_cpu_ms": float(np.sum(submits.cpu_ms)) / max(1, starts),
         "evictions": driver.evictions,
+        "wake_samples": len(wakes.cpu_ms),
+        "wake_started": driver.started_by_wakes,
+        **{f"wake_{name}": value for name, value in woken.items() if name.endswith("_cpu_ms")},
+        "cpu_ms_per_end": (sum(clock.cpu_ms) + sum(wakes.cpu_ms)) / samples,
         "reserved": len({plan.slot for plans in driver.scheduler.state.reservations.values() for plan in plans}),
-        "clock_moved_s": driver.now_s,
+        "clock_moved_s": driver.now_s - began_s,
     }
 
 

@@ -33,7 +33,7 @@ PlanKey = tuple[int, bool]
 _SAVED = (
     "reserved", "gained", "stale", "moved", "broken", "evicted", "resized", "hurt", "barred", "renewed_s", "void",
     "spared_s", "sought_s", "preemptions", "claimed", "migrated", "ledger", "look_s", "promised", "tentative",
-    "due_s", "grow_s",
+    "due_s", "grow_s", "planned", "turn_s",
 )  # fmt: skip
 _saved: Callable[[object], tuple[object, ...]] = attrgetter(*_SAVED)
 
@@ -98,6 +98,8 @@ class QueueLayer:
     promised: dict[int, int] = field(default_factory=dict)
     tentative: frozenset[int] = frozenset()
     undone: int = 0
+    planned: int = -1
+    turn_s: float = math.inf
 
     @property
     def is_idle(self) -> bool:

@@ -376,7 +376,7 @@ class Scheduler:
         while layer.waits and table.live[layer.waits[0][2]] is None:
             heappop(layer.waits)
         times += [at_s for at_s, _, _ in layer.waits[:1]]
-        times += [layer.grow_s, layer.look_s]
+        times += [layer.grow_s, layer.look_s, layer.turn_s]
         return min((at_s for at_s in times if at_s > last_s), default=math.inf)
 
     def decision(self, slot: int, now: float | None = None) -> Decision:

@@ -181,9 +181,8 @@ class _Heads:
         self._ranks: list[list[float]] = [[] for _ in state.cluster.pools]
         self._barred: dict[tuple[int, int], float] = {}
         self._blocked: list[int] = list(self._layer.reserved)
-        self._reserved = 0
         self._opens: dict[tuple[float, tuple[int, ...]], tuple[int, ...]] = {}
-        self._layer.due_s = math.inf
+        self._layer.due_s = self._layer.turn_s = math.inf
         if state.policy.reservations == math.inf and Queueing.STRICT not in self._layer.tree.queueing:
             return  # there is no counting to infinity
         for pool, plans in state.reservations.items():
@@ -254,9 +253,8 @@ class _Heads:
             return False
         self._blocked.append(slot)
         due_s = -math.inf if strict else self._due_s(slot, lane)
-        wanted = due_s <= self._now and may_reserve(state, layer, pools, self._reserved)
+        wanted = due_s <= self._now and may_reserve(state, layer, pools, self._now)
         if wanted and reserve(state, self._tx, slot, pools, self._now):
-            self._reserved += 1
             if self._start_as_planned(slot):
                 return True
             self._count(

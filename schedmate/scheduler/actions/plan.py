@@ -31,6 +31,9 @@ from schedmate.scheduler.use_ahead import UseAhead
 MANY_RUNNING = 1000
 FOLLOW_S = 30.0
 
+#: Whoever has to wait for its turn where many run has it after so long, if nothing happens before.
+NEXT_TURN_S = 1.0
+
 #: So many plans on one pool are better looked at as a table.
 MANY_PLANS = 8
 
@@ -44,7 +47,8 @@ def plan(state: State, tx: Transaction, now: float) -> None:
     if layer is None:
         return
     later: set[PlanKey] = set()
-    for pool, plans in list(state.reservations.items()):
+    for pool in sorted(state.reservations, key=lambda pool: (_oldest(layer, state.reservations[pool])[0], pool)):
+        plans = state.reservations[pool]
         extend(state, tx, pool, now)
         void = _void_on(state, layer, pool, now)
         if _follows_at_once(state, layer, pool):
@@ -55,10 +59,13 @@ def plan(state: State, tx: Transaction, now: float) -> None:
         else:
             # An expected start that is known to be too early does no harm meanwhile: less is let past it.
             follow = _turn(layer, plans, void, now)
+            if follow and _has_planned(state, layer):
+                follow, layer.turn_s = set(), min(layer.turn_s, now + NEXT_TURN_S)
             waits = {key for key in void if key[0] not in follow}
             later, void = later | waits, void - waits
         if void or follow:
             _renew(state, layer, pool, now, void, follow)
+            layer.planned = state.cycles
     layer.stale = layer.moved = layer.broken = 0
     layer.void = frozenset(later)
 
@@ -78,10 +85,18 @@ def _void_on(state: State, layer: QueueLayer, pool: int, now: float) -> set[Plan
     }
 
 
-def may_reserve(state: State, layer: QueueLayer, pools: Sequence[int], number: int) -> bool:
-    """Whether another job may get a reservation in this cycle, in which ``number`` have got one: where many run, one a
-    cycle, so that no cycle takes long; the next one follows at the next event."""
-    return number == 0 or all(_follows_at_once(state, layer, pool) for pool in pools)
+def may_reserve(state: State, layer: QueueLayer, pools: Sequence[int], now: float) -> bool:
+    """Whether another job may get a reservation in this cycle: where many run, one job a cycle gets plans or has them
+    made anew, so that no cycle takes long; the next one follows at the next event, or a second later."""
+    if not _has_planned(state, layer) or all(_follows_at_once(state, layer, pool) for pool in pools):
+        return True
+    layer.turn_s = min(layer.turn_s, now + NEXT_TURN_S)
+    return False
+
+
+def _has_planned(state: State, layer: QueueLayer) -> bool:
+    """Whether plans have been made in this cycle."""
+    return layer.planned == state.cycles
 
 
 def _follows_at_once(state: State, layer: QueueLayer, pool: int) -> bool:
@@ -92,12 +107,16 @@ def _turn(layer: QueueLayer, plans: Sequence[Reservation], void: set[PlanKey], n
     """Where many run, the one job whose plans are to follow what has happened: one whose guaranteed start does not
     hold, else one that has not been looked at for a while. A job with a plan starts as soon as it fits, whatever the
     plan says, so this only makes way for others later."""
-    renewed_s = layer.renewed_s
     first = min((slot for slot, guaranteed in void if guaranteed), default=-1)
     if first < 0:
-        oldest = min(plans, key=lambda each: (renewed_s.get(each.slot, -math.inf), each.slot)).slot
-        first = oldest if now >= renewed_s.get(oldest, -math.inf) + FOLLOW_S else -1
+        at_s, oldest = _oldest(layer, plans)
+        first = oldest if now >= at_s + FOLLOW_S else -1
     return {first} if first >= 0 else set()
+
+
+def _oldest(layer: QueueLayer, plans: Sequence[Reservation]) -> tuple[float, int]:
+    """When the plans of which slot were made to follow longest ago."""
+    return min((layer.renewed_s.get(each.slot, -math.inf), each.slot) for each in plans)
 
 
 def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], now: float) -> bool:
@@ -153,7 +172,7 @@ def stand_by(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], n
 def _put_new(state: State, layer: QueueLayer, plans: list[Reservation], searches: list[_Search], now: float) -> None:
     """Plans that the job of ``plans`` has got on a pool stand beside the others, or take their place."""
     slot, pool = plans[0].slot, plans[0].pool
-    layer.renewed_s = {**layer.renewed_s, slot: now}
+    layer.renewed_s, layer.planned = {**layer.renewed_s, slot: now}, state.cycles
     _put(state, layer, pool, [*state.reservations.get(pool, ()), *plans], searches)
     for new, search in zip(plans, searches, strict=False):
         kept = [each for each in state.reservations[pool] if each.guaranteed == new.guaranteed]

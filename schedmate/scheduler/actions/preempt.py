@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from schedmate.scheduler.actions.age import age
-from schedmate.scheduler.actions.plan import FOLLOW_S
+from schedmate.scheduler.actions.plan import FOLLOW_S, NEXT_TURN_S
 from schedmate.scheduler.claims import SHORTEST_SPAN_S, claimed_spare, kinds, standing
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import WHOLE_MILLI
@@ -43,11 +43,11 @@ DEPTH = 4
 
 
 #: Where so many jobs run something changes all the time, and a search is no small thing: a job for which nothing was
-#: found rests for `FOLLOW_S`, and no more than so many are looked at in vain in one cycle; the others have their turn
-#: after so long. Both come whether anything happens or not.
+#: found rests for `FOLLOW_S`; in one cycle one job is helped and no more than so many are looked at in vain. The others
+#: have their turn a moment after somebody was helped, else after `NEXT_TURN_S`, whether anything happens or not.
 CROWD = 200
 MOST_IN_VAIN = 2
-NEXT_TURN_S = 1.0
+MOMENT_S = 0.1
 
 #: Refusals that are remembered.
 MOST_REFUSALS = 4096
@@ -89,7 +89,7 @@ class _Preempting:
         self._state, self._layer, self._tx, self._now = state, layer, tx, now
         self._standing = standing(state)
         self._known_sums: dict[tuple[int, float], tuple[int, int]] = {}
-        self._in_vain = 0
+        self._in_vain = self._helped = 0
 
     def in_order(self) -> list[int]:
         """The slots to look at: those with a reservation and the first of every lane."""
@@ -170,8 +170,9 @@ class _Preempting:
         lane = table.queue_lanes[slot]
         if lane is None or table.live[slot] is None:
             return False
-        if self._in_vain >= MOST_IN_VAIN and self._is_crowded(lane):
-            self._layer.spared_s = min(self._layer.spared_s, self._now + NEXT_TURN_S)
+        if (self._helped or self._in_vain >= MOST_IN_VAIN) and self._is_crowded(lane):
+            turn_s = self._now + (MOMENT_S if self._helped else NEXT_TURN_S)
+            self._layer.spared_s = min(self._layer.spared_s, turn_s)
             return False
         if Trial(self._state, self._tx, self._now).find(slot) is not None:
             return False
@@ -192,6 +193,7 @@ class _Preempting:
             self._take(slot, best)
         self._standing = standing(self._state)
         self._known_sums.clear()
+        self._helped += 1
         self._layer.due_s = self._now  # victims may be due for a reservation: the next cycle is not to be skipped
         return True
 

@@ -51,7 +51,6 @@ class _StandingBy:
         self._bound_s = patience.bound_s(backlog_s)
         #: By pool, how many have a tentative plan there.
         self._plans = [0] * len(state.cluster.pools)
-        self._reserved = 0
 
     def through(self, lanes: list[QueueLane]) -> None:
         """Those who have waited too long first, then the tentative plans, in the order of the queue."""
@@ -112,11 +111,10 @@ class _StandingBy:
             for pool in pools
         }
         free = tuple(pool for pool in pools if len(before[pool]) < (state.policy.reservations or 0))
-        if not free or not plan.may_reserve(state, self._layer, free, self._reserved):
+        if not free or not plan.may_reserve(state, self._layer, free, self._now):
             return False
         self._tx.promote(slot)
         if plan.reserve(state, self._tx, slot, free, self._now):
-            self._reserved += 1
             state.blocked = [*state.blocked, slot]
         return True
 

@@ -151,6 +151,21 @@ def test_what_is_said_is_true(policy: str) -> None:
     assert named >= 0.8 * asked, "and hardly any job waits without somebody being named for it"
 
 
+@pytest.mark.parametrize(
+    ("policy", "seed"),
+    [
+        ("core at once", 9055),  # quota named where a guarantee would have been taken back
+        ("core at once", 9125),
+        ("core, two reserved", 9137),
+        ("core at once", 20165),  # a replica that started elsewhere spared one here, and nobody looked again
+        ("easy", 9000),
+    ],
+)
+def test_what_was_once_said_wrongly(policy: str, seed: int) -> None:
+    asked, _ = situations(policy, seed)
+    assert asked
+
+
 CORE = replace(POLICIES["core"], order=by_submission, reserve_from=at_once)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from schedmate.scheduler import POLICIES, ClusterSpec, Job, PoolSpec, Scheduler
 from schedmate.scheduler.actions.plan import FOLLOW_S
-from schedmate.scheduler.actions.preempt import CROWD
+from schedmate.scheduler.actions.preempt import CROWD, MOMENT_S
 
 NODES = CROWD // 2 + 1
 
@@ -34,3 +34,27 @@ def test_who_rests_is_looked_at_again_though_nothing_happens(origin_s: float) ->
     assert scheduler.wake_s == origin_s + 1.0 + FOLLOW_S
     assert scheduler.cycle(scheduler.wake_s) == [wide]
     assert scheduler.evicted == (by_name[beside],)
+
+
+def test_one_is_helped_at_a_time_and_the_next_a_moment_later() -> None:
+    spec = ClusterSpec((PoolSpec("p", CROWD, 2),))
+    scheduler = Scheduler(spec, replace(POLICIES["core"], min_run_s=0.0))
+    for node in range(CROWD):
+        scheduler.submit(Job(f"soft-{node}", 2, 0.0, preemptible=True))
+    assert len(scheduler.cycle(0.0)) == CROWD
+    urgent = [scheduler.submit(Job(f"urgent-{i}", 2, 1.0, priority=5)) for i in range(3)]
+    now = 1.0
+    for slot in urgent:
+        assert scheduler.cycle(now) == [slot], "in the order in which they came"
+        assert len(scheduler.evicted) == 1
+        assert scheduler.wake_s == now + MOMENT_S or slot == urgent[-1]
+        now = scheduler.wake_s
+
+
+def test_where_few_run_all_are_helped_at_once() -> None:
+    scheduler = Scheduler(ClusterSpec((PoolSpec("p", 8, 2),)), replace(POLICIES["core"], min_run_s=0.0))
+    for node in range(8):
+        scheduler.submit(Job(f"soft-{node}", 2, 0.0, preemptible=True))
+    scheduler.cycle(0.0)
+    urgent = [scheduler.submit(Job(f"urgent-{i}", 2, 1.0, priority=5)) for i in range(3)]
+    assert scheduler.cycle(1.0) == urgent
