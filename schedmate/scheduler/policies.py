@@ -53,13 +53,14 @@ class Assumed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long larger jobs let smaller ones pass, see `actions.pass_by`.
+    """How long larger jobs let smaller ones pass, see `actions.pass_by`; in the full queue layer `actions.stand_by`.
 
     Parameters
     ----------
-    plans : so many blocked jobs of those that have waited for ``after_s`` seconds have a tentative plan at a time.
+    plans : so many blocked jobs of those that have waited for ``after_s`` seconds have a tentative plan at a time; in
+        the full queue layer, on each pool.
     promoted : so many go before all others at a time: who has waited, or by its tentative plan would wait, longer than
-        its bound.
+        its bound. In the full queue layer `Policy.reservations` says how many do on each pool.
     backlogs : that bound is ``after_s`` and this many times as long as the whole cluster takes for all that waits at
         that moment ...
     longest_s : ... but not more than this, if that is more than ``after_s``.
@@ -86,11 +87,12 @@ DAY_S = 24 * 3600.0
 class Policy:
     """``reserve_from`` says from when on a blocked head of the queue gets a reservation, beside which later jobs are
     backfilled; None for a strict head, behind which nothing starts. ``guarantees``: a second reservation is made
-    from hard limits alone wherever they suffice, and it binds as well. ``patience`` stands in place of
-    ``reserve_from``, see `Patience`. ``needs_estimates``: it has no meaning for jobs without ``estimate_s``;
-    ``needs_users``: nor for a trace that does not say whose its jobs are. ``ranking`` stands in place of
-    ``reserve_from`` as well: running jobs are evicted for waiting ones that rank before them, see `actions.rerank`;
-    ``order`` is then the rank of a job that has not run yet. ``factors`` stand in place of ``order``.
+    from hard limits alone wherever they suffice, and it binds as well. ``patience``: who has waited for long is
+    planned for as `Patience` says; without the full queue layer in place of ``reserve_from``, with it beside that.
+    ``needs_estimates``: it has no meaning for jobs without ``estimate_s``; ``needs_users``: nor for a trace that does
+    not say whose its jobs are. ``ranking`` stands in place of ``reserve_from`` as well: running jobs are evicted for
+    waiting ones that rank before them, see `actions.rerank`; ``order`` is then the rank of a job that has not run yet.
+    ``factors`` stand in place of ``order``.
 
     With ``reservations`` the policy has the full queue layer: priority classes, tenants, several reservations. The rest
     below is for it alone.
@@ -309,8 +311,8 @@ POLICIES: Mapping[str, Policy] = {
         ),
         Policy(
             "core",
-            "kant with tenants, priority classes, fair share, a starvation bound, and elastic gangs that grow; evicts "
-            "overstaying backfill, and for higher classes and guaranteed quota",
+            "the order of patient inside priority classes and fair share, with quotas, guaranteed starts, a starvation "
+            "bound, elastic gangs that grow; evicts overstaying backfill, and for higher classes and guaranteed quota",
             by_grace,
             expected,
             reserve_from=never,

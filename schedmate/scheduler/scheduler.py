@@ -394,6 +394,8 @@ class Scheduler:
             for plan in plans
             if plan.slot == slot and (state.layer is None or not plan.guaranteed or is_told(state, plan))
         )
+        if plans and plans[0].tentative:
+            return Decision(job.job_id, "waiting", now, self._why_waiting(slot, job), expected_start_s=plans[0].start_s)
         if plans:
             return self._reserved(job, plans, now)
         return Decision(job.job_id, "waiting", now, self._why_waiting(slot, job))

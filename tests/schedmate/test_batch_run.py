@@ -174,8 +174,9 @@ def test_ctrl_c_in_a_terminal_is_clean_at_any_moment(folder: Path, tmp_path: Pat
     time.sleep(after_s)
     os.killpg(running.pid, signal.SIGINT)
     _, said = running.communicate(timeout=20)
-    # before the command line is up Python itself ends by the signal; a fast machine may be done by the last moment
-    assert running.returncode in (130, -signal.SIGINT, 0)
+    # before the command line is up Python itself ends by the signal, or with 1 while it reads its site packages, which
+    # a busy machine still does at the first moment; a fast machine may be done by the last
+    assert running.returncode in (130, -signal.SIGINT, 0) or "init_import_site" in said
     assert "worker" not in said and "spawn" not in said
     if running.returncode == 130:
         assert "Traceback" not in said

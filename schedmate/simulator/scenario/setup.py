@@ -14,7 +14,17 @@ from schedmate.scheduler.cluster_types import DeviceShare, Health, NodeShape
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.disruption import Disruption
 from schedmate.scheduler.placement.choices import RULES
-from schedmate.scheduler.policies import Order, at_once, by_due_time, by_estimate, by_patience, by_submission
+from schedmate.scheduler.policies import (
+    Order,
+    Patience,
+    at_once,
+    by_due_time,
+    by_estimate,
+    by_grace,
+    by_patience,
+    by_submission,
+    never,
+)
 from schedmate.scheduler.tenants import Tenant
 from schedmate.simulator import cluster_file
 from schedmate.simulator.scenario import fields as f
@@ -84,6 +94,18 @@ def _disruption(where: str, value: Any) -> Disruption:
         raise UserError(f"{where}: {error}", "") from None
 
 
+def _patience(where: str, value: Any) -> Patience:
+    """``{after: 4h, longest: 1d, ...}``; an empty mapping for patience as it comes."""
+    return Patience(**f.converted(where, f.mapping(where, value), _PATIENCE))
+
+
+_PATIENCE: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
+    "plans": ("plans", f.count),
+    "after": ("after_s", f.seconds),
+    "backlogs": ("backlogs", lambda where, value: f.milli(where, value) / 1000),
+    "longest": ("longest_s", f.seconds),
+}
+
 _DISRUPTION: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "every": ("every_s", f.seconds),
     "moves": ("moves", lambda where, value: f.milli(where, value) / 1000),
@@ -99,9 +121,21 @@ _DISRUPTION: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
 _POLICY: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "order": (
         "order",
-        _one_of({"submission": by_submission, "estimate": by_estimate, "due": by_due_time, "patience": by_patience}),
+        _one_of(
+            {
+                "submission": by_submission,
+                "estimate": by_estimate,
+                "size": by_grace,
+                "due": by_due_time,
+                "patience": by_patience,
+            }
+        ),
     ),
-    "reserve": ("reserve_from", _one_of({"at_once": at_once, "due": by_due_time, "patience": by_patience})),
+    "reserve": (
+        "reserve_from",
+        _one_of({"at_once": at_once, "never": never, "due": by_due_time, "patience": by_patience}),
+    ),
+    "patience": ("patience", _patience),
     "reservations": ("reservations", _reservations),
     "queueing": ("queueing", f.text),
     "fair_share": ("fair_share_s", f.seconds),
