@@ -4,14 +4,19 @@ What is found is minimal: with any one of the victims left where it is, the gang
 replica, or few jobs may be evicted at all, it is also the cheapest: fewest victims, then least GPU time lost. For wider
 gangs nodes are cleared one after the other, those first that cost least for each replica they make room for, and what
 turns out not to be needed stays.
+
+That holds among victims of one *excess*: no gang of a thousand GPUs goes for the sake of one where jobs of that size
+would do, though these may be several.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 
 from schedmate.scheduler.clearing import clear_nodes
+from schedmate.scheduler.cluster import Index
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.eviction_rules import Candidate, Rules, Toll
@@ -31,13 +36,39 @@ MOST_ON_A_NODE = 10
 
 def find_victims(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate]) -> Victims | None:
     """Victims for a gang that has no placement now, or no quota; ``candidates`` are least price first."""
-    cleared = what_if.without(candidates)
-    if not what_if.fits(cleared):
+    all_gone = what_if.without(candidates)
+    if not what_if.fits(all_gone):
         return None
+    best: Victims | None = None
+    for excess, most_gpus in enumerate(excesses(what_if.demand, candidates)):
+        some = [each for each in candidates if each.gpus <= most_gpus]
+        cleared = all_gone if len(some) == len(candidates) else what_if.without(some)
+        found = _within(what_if, cleared, rules, some, most_gpus) if what_if.fits(cleared) else None
+        if found is not None and found.gpus <= most_gpus:
+            return found._replace(excess=excess)
+        best = best or found
+    return best
+
+
+def excesses(demand: Demand, candidates: Sequence[Candidate]) -> list[float]:
+    """The most GPUs that victims hold by `Victims.excess`; the last is for all of them together."""
+    widest, most_gpus, found = max((each.gpus for each in candidates), default=0), 2 * max(demand.least_gpus, 1), []
+    while True:
+        found.append(float(most_gpus))
+        if most_gpus >= widest:
+            return [*found, math.inf]
+        most_gpus *= 2
+
+
+def _within(
+    what_if: Vacated, cleared: Index, rules: Rules, candidates: Sequence[Candidate], most_gpus: float
+) -> Victims | None:
+    """Victims of some of the candidates, that hold no more than so many GPUs if that can be had; ``cleared`` is the pool
+    without all of them."""
     if len(candidates) <= FEW:
-        return _cheapest(what_if, rules, candidates)
+        return _cheapest(what_if, rules, candidates, most_gpus)
     if is_single(what_if.demand, what_if.index.capacity):
-        found, certain = _on_one_node(what_if, rules, candidates)
+        found, certain = _on_one_node(what_if, rules, candidates, most_gpus)
         if certain:
             return found
     return clear_nodes(what_if, cleared, rules, candidates)
@@ -50,11 +81,13 @@ def is_single(demand: Demand, capacity: int) -> bool:
     return demand.gpus <= capacity
 
 
-def _cheapest(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate]) -> Victims | None:
+def _cheapest(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate], most_gpus: float) -> Victims | None:
     """The best of all sets that will do."""
     for size in range(1, len(candidates) + 1):
         best: Victims | None = None
         for chosen in combinations(candidates, size):
+            if sum(each.gpus for each in chosen) > most_gpus:
+                continue
             if rules.allow(chosen) and (best is None or _price(chosen) < best.price):
                 shares = what_if.fits_without(chosen)
                 best = best if shares is None else Victims(chosen, shares)
@@ -67,7 +100,9 @@ def _price(chosen: tuple[Candidate, ...]) -> tuple[float, ...]:
     return Victims(chosen, ()).price
 
 
-def _on_one_node(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate]) -> tuple[Victims | None, bool]:
+def _on_one_node(
+    what_if: Vacated, rules: Rules, candidates: Sequence[Candidate], most_gpus: float
+) -> tuple[Victims | None, bool]:
     """For a single replica: the best set of victims on any one node, and whether nothing better was left untried."""
     need = max(what_if.demand.least_gpus, 1)
     free = what_if.index.free if isinstance(what_if.index, FreeIndex) else what_if.index.count
@@ -96,7 +131,8 @@ def _on_one_node(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate]
             for some in combinations(there, size):
                 if sum(gpus for gpus, _ in some) >= wanted:
                     chosen = tuple(each for _, each in some)
-                    sets.append((_price(chosen), chosen))
+                    if sum(each.gpus for each in chosen) <= most_gpus:
+                        sets.append((_price(chosen), chosen))
             if len(sets) > MOST_COMBINATIONS:
                 return None, False
         for _, chosen in sorted(sets):

@@ -14,15 +14,24 @@ from schedmate.scheduler.placement import PlacementRule, View, fits
 
 
 class Victims(NamedTuple):
-    """Who is to leave, and where the gang goes then."""
+    """Who is to leave, and where the gang goes then. ``excess``: how much more they hold than it needs; 0 up to twice
+    as many GPUs, 1 up to four times, and so on.
+    """
 
     chosen: tuple[Candidate, ...]
     shares: Shares
+    excess: int = 0
 
     @property
     def price(self) -> tuple[float, ...]:
-        """Fewest first, then least GPU time lost, then lowest classes, most borrowed, latest started."""
-        return len(self.chosen), *(math.fsum(column) for column in zip(*(c.price for c in self.chosen), strict=True))
+        """Least excess, then fewest, then least GPU time lost, then lowest classes, most borrowed, latest started."""
+        columns = (math.fsum(column) for column in zip(*(c.price for c in self.chosen), strict=True))
+        return self.excess, len(self.chosen), *columns
+
+    @property
+    def gpus(self) -> int:
+        """What they hold."""
+        return sum(each.gpus for each in self.chosen)
 
 
 class Vacated:

@@ -14,7 +14,7 @@ from schedmate.scheduler.claims import standing
 from schedmate.scheduler.clearing import clear_nodes
 from schedmate.scheduler.cluster_types import WHOLE_MILLI, NodeShape
 from schedmate.scheduler.eviction_rules import Candidate, Later, Rules, Toll
-from schedmate.scheduler.eviction_search import FEW, find_victims
+from schedmate.scheduler.eviction_search import FEW, excesses, find_victims
 from schedmate.scheduler.placement import place
 from schedmate.scheduler.policies import at_once, by_submission
 from schedmate.scheduler.topology import Topology
@@ -119,12 +119,19 @@ def test_no_victim_can_be_spared_and_few_are_cheapest(detailed: bool, data: st.D
             assert not suffice(what_if, rules, fewer), f"{fewer} of {found.chosen} would do"
     single = what_if.demand.gpus <= 4 and sum(role.replicas for role in what_if.demand.roles) <= 1
     if len(candidates) <= FEW or (single and rules.has_quota(Toll())):
-        size = len(found.chosen)
-        for smaller in range(1, size):
-            assert not any(suffice(what_if, rules, chosen) for chosen in combinations(candidates, smaller))
-        lost = sum(each.lost_gpu_s for each in found.chosen)
-        cheaper = (c for c in combinations(candidates, size) if sum(each.lost_gpu_s for each in c) < lost - 1e-6)
-        assert not any(suffice(what_if, rules, chosen) for chosen in cheaper), "another set loses less"
+        # on one node of four GPUs no more than four can be needed
+        sets = (
+            c for n in range(1, min(len(candidates), 4 if single else FEW) + 1) for c in combinations(candidates, n)
+        )
+        better = (c for c in sets if rank(what_if, candidates, c) < rank(what_if, candidates, found.chosen))
+        assert not any(suffice(what_if, rules, chosen) for chosen in better), "another set is better"
+
+
+def rank(what_if: Vacated, candidates: list[Candidate], chosen: tuple[Candidate, ...]) -> tuple[int, int, int]:
+    """Excess, number, milliseconds of GPU time lost."""
+    held = sum(each.gpus for each in chosen)
+    excess = next(i for i, most in enumerate(excesses(what_if.demand, candidates)) if held <= most)
+    return excess, len(chosen), round(1000 * sum(each.lost_gpu_s for each in chosen))
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
