@@ -63,7 +63,7 @@ def excesses(demand: Demand, candidates: Sequence[Candidate]) -> list[float]:
 def _within(
     what_if: Vacated, cleared: Index, rules: Rules, candidates: Sequence[Candidate], most_gpus: float
 ) -> Victims | None:
-    """Victims of some of the candidates, that hold no more than so many GPUs if that can be had; ``cleared`` is the pool
+    """Victims of some of the candidates, holding no more than so many GPUs if that can be had; ``cleared`` is the pool
     without all of them."""
     if len(candidates) <= FEW:
         return _cheapest(what_if, rules, candidates, most_gpus)
