@@ -32,13 +32,16 @@ LOST_WEIGHT = 1e-3
 Span = tuple[int, int]
 
 
-def clear_nodes(what_if: Vacated, cleared: Index, rules: Rules, candidates: Sequence[Candidate]) -> Victims | None:
+def clear_nodes(
+    what_if: Vacated, cleared: Index, rules: Rules, candidates: Sequence[Candidate], most_gpus: float
+) -> Victims | None:
     """Victims none of whom can stay; None where there are none, or where they can not be found node by node.
-    ``cleared`` is the pool when all candidates have left, on which the gang has a placement."""
+    ``cleared`` is the pool when all candidates have left, on which the gang has a placement. Nothing more is cleared
+    where there is room enough by number and candidates of ``most_gpus`` have been chosen."""
     room = _Room(what_if, cleared, candidates)
     best: Victims | None = None
     for span in room.cheapest_spans():
-        found = _Clearing(what_if, rules, candidates, room, span).run()
+        found = _Clearing(what_if, rules, candidates, room, span, most_gpus).run()
         if found is not None and (best is None or found.price < best.price):
             best = found
     return best
@@ -97,11 +100,18 @@ class _Clearing:
     """Clears nodes of one run until the gang fits, then puts back whoever may stay. Leaves ``what_if`` as it was."""
 
     def __init__(
-        self, what_if: Vacated, rules: Rules, candidates: Sequence[Candidate], room: _Room, span: Span
+        self,
+        what_if: Vacated,
+        rules: Rules,
+        candidates: Sequence[Candidate],
+        room: _Room,
+        span: Span,
+        most_gpus: float,
     ) -> None:
         self._what_if, self._rules, self._candidates, self._room, self._span = what_if, rules, candidates, room, span
         self._toll = Toll()
         self._chosen: dict[int, Candidate] = {}
+        self._gpus, self._most_gpus = 0, most_gpus
 
     def run(self) -> Victims | None:
         """The victims, and where the gang goes."""
@@ -121,7 +131,7 @@ class _Clearing:
         while True:
             if have >= room.need and self._is_enough():
                 return True
-            if not heap:
+            if not heap or (have >= room.need and self._gpus >= self._most_gpus):
                 return False
             cost, node = heappop(heap)
             if costs.get(node) != cost:
@@ -138,6 +148,8 @@ class _Clearing:
     def _is_enough_after_others(self) -> bool:
         """Where nodes are not what is lacking: quota that others hold, or what roles need besides GPUs."""
         for each in self._candidates:
+            if self._gpus >= self._most_gpus:
+                return False
             if each.slot not in self._chosen and self._choose([each]) and self._is_enough():
                 return True
         return False
@@ -153,6 +165,7 @@ class _Clearing:
             rules.add(toll, each)
         self._what_if.free(added)
         self._chosen.update((each.slot, each) for each in added)
+        self._gpus += sum(each.gpus for each in added)
         return True
 
     def _is_enough(self) -> bool:

@@ -96,11 +96,14 @@ class Rules:
             self._kept = [milli + less.get((node, pool), 0) for node, milli in enumerate(held)]
         self.milli = asked_milli(table.demands[slot], state.cluster.spec.pools[pool])
         self._lack = 0 if layer.use is None else layer.use.lack(lane.tenant, pool, self.milli)
+        # More than it asks for: others are beyond a limit already, and nobody goes to make up for that.
+        self._beyond = self._lack > self.milli
         self._later: list[tuple[Later, int]] = []
 
     def also_then(self, later: Later) -> None:
         """The job has to have quota then as well. To be said before victims are looked for."""
         lack = later.use.lack(self._tenant, self._pool, self.milli)
+        self._beyond |= lack > self.milli
         if lack:  # what goes takes none away
             self._later.append((later, lack))
 
@@ -253,10 +256,13 @@ class Rules:
         )
 
     def has_quota(self, toll: Toll) -> bool:
-        """Whether the job has quota when the victims have gone, now and as long as it runs."""
+        """Whether the job has quota when the victims have gone, now and as long as it runs. Never where more is lacking
+        than it asks for."""
         use = self._layer.use
         if use is None:
             return True
+        if self._beyond:
+            return False
         if self._lack and not self._allows(use, self._lack, toll.by_tenant):
             return False
         return all(self._allows(each.use, lack, toll.later.get(i, {})) for i, (each, lack) in enumerate(self._later))

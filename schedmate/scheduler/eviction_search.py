@@ -23,6 +23,9 @@ from schedmate.scheduler.eviction_rules import Candidate, Rules, Toll
 from schedmate.scheduler.free_index import FreeIndex
 from schedmate.scheduler.vacated import Vacated, Victims
 
+#: Victims that hold up to twice what is asked for are alike in that, those up to so many times that, and so on.
+EXCESS = 8
+
 #: So many jobs are tried in all combinations.
 FEW = 9
 
@@ -40,10 +43,14 @@ def find_victims(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate]
     if not what_if.fits(all_gone):
         return None
     best: Victims | None = None
+    found, looked_at = None, -1
     for excess, most_gpus in enumerate(excesses(what_if.demand, candidates)):
         some = [each for each in candidates if each.gpus <= most_gpus]
+        if len(some) > FEW and len(some) == looked_at and found is None:
+            continue  # nobody else, and it was not for what they hold
         cleared = all_gone if len(some) == len(candidates) else what_if.without(some)
         found = _within(what_if, cleared, rules, some, most_gpus) if what_if.fits(cleared) else None
+        looked_at = len(some)
         if found is not None and found.gpus <= most_gpus:
             return found._replace(excess=excess)
         best = best or found
@@ -57,7 +64,7 @@ def excesses(demand: Demand, candidates: Sequence[Candidate]) -> list[float]:
         found.append(float(most_gpus))
         if most_gpus >= widest:
             return [*found, math.inf]
-        most_gpus *= 2
+        most_gpus *= EXCESS
 
 
 def _within(
@@ -71,7 +78,17 @@ def _within(
         found, certain = _on_one_node(what_if, rules, candidates, most_gpus)
         if certain:
             return found
-    return clear_nodes(what_if, cleared, rules, candidates)
+    widest, asked = max(each.gpus for each in candidates), max(what_if.demand.least_gpus, 1)
+    cleared_for = clear_nodes(what_if, cleared, rules, candidates, min(most_gpus, 2 * EXCESS * asked) + widest)
+    return cleared_for if cleared_for is not None and is_due(what_if, rules, *cleared_for[:2]) else None
+
+
+def is_due(what_if: Vacated, rules: Rules, chosen: Sequence[Candidate], shares: Shares) -> bool:
+    """Whether those who are in nobody's way, and would go for the sake of quota alone, hold no more than is asked for
+    but for the last of them: nobody makes up for what the job's tenant, or a plan, is above its limits without it."""
+    nodes = {share[0] for share in shares}
+    aside = [each.milli for each in chosen if nodes.isdisjoint(share[0] for share in what_if.shares_of(each))]
+    return sum(aside) - max(aside, default=0) <= rules.milli
 
 
 def is_single(demand: Demand, capacity: int) -> bool:
@@ -90,7 +107,8 @@ def _cheapest(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate], m
                 continue
             if rules.allow(chosen) and (best is None or _price(chosen) < best.price):
                 shares = what_if.fits_without(chosen)
-                best = best if shares is None else Victims(chosen, shares)
+                if shares is not None and is_due(what_if, rules, chosen, shares):
+                    best = Victims(chosen, shares)
         if best is not None:
             return best
     return None
@@ -142,7 +160,7 @@ def _on_one_node(
             if tried > MOST_TRIED:
                 return None, False
             shares = what_if.fits_without(chosen)
-            if shares is not None:
+            if shares is not None and is_due(what_if, rules, chosen, shares):
                 return Victims(chosen, shares), True
     # What fits no node by itself may need quota that is held elsewhere, or the nodes' other resources.
     return None, rules.has_quota(Toll())

@@ -15,7 +15,7 @@ from schedmate.scheduler.placement import PlacementRule, View, fits
 
 class Victims(NamedTuple):
     """Who is to leave, and where the gang goes then. ``excess``: how much more they hold than it needs; 0 up to twice
-    as many GPUs, 1 up to four times, and so on.
+    as many GPUs, 1 up to 16 times, and so on.
     """
 
     chosen: tuple[Candidate, ...]
