@@ -130,6 +130,9 @@ def simulate(
     if estimates not in ESTIMATES:
         raise UserError(f"--estimates {estimates}: not known", f"give one of {', '.join(ESTIMATES)}")
     jobs, notes = _read(trace, format_, trace_options(column or [], time_unit, delimiter, timezone))
+    typed = 0
+    if cluster is None:
+        jobs, typed = _of_any_type(jobs)
     warm, played = stretch(jobs, from_, until, notes.epoch_s)
     jobs, around = list(played), replace(around, warm=warm)
     if of_users := [name for name in names if lacks_users(policy_named(name), jobs)]:
@@ -138,13 +141,11 @@ def simulate(
             "map a column with --column user=HEADER, or leave them out",
         )
     warnings = _trace_warnings(trace, notes, jobs, estimates, needing)
-    if cluster is None:
-        jobs, typed = _of_any_type(jobs)
-        if typed:
-            warnings.append(
-                f"{typed} of {len(jobs)} jobs name a GPU type, which is not minded: --nodes says nothing of types "
-                "(--cluster FILE does)"
-            )
+    if typed:
+        warnings.append(
+            f"{typed} jobs of the trace name a GPU type, which is not minded: --nodes says nothing of types "
+            "(--cluster FILE does)"
+        )
     if warm is not None:
         warnings.append(f"begins with {len(warm.running)} jobs that ran then by the trace, which are in no figure")
         if warm.unknown:

@@ -11,6 +11,7 @@ import gc
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from heapq import heappop, heappush
 from itertools import islice
 from time import perf_counter
@@ -97,7 +98,7 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
     again: list[tuple[JobRecord, int]] = []  # runs to be submitted, and the numbers of their jobs
     waiting = 0
     if conditions.warm is not None:
-        waiting = _begin_warm(conditions.warm, scheduler, estimates, runs, (present, numbers, ends))
+        waiting = _begin_warm(conditions.warm, scheduler, estimates, runs, log, (present, numbers, ends))
         note_moment((conditions.warm.begin_s, cluster.allocated_gpus, fragmented_nodes(), waiting))
     chunk = arrivals.next_chunk()
     at, size = 0, len(chunk)
@@ -154,7 +155,7 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
             try:
                 slot = submit(job if job is not None and run is record else estimates.job(run))
             except Unschedulable as error:
-                log.skip(NO_QUOTA if isinstance(error, OverQuota) else TOO_LARGE, str(error))
+                _refuse(log, error)
             else:
                 if slot == len(present):
                     present.append(run)
@@ -200,11 +201,16 @@ def _tenant(scheduler: Scheduler, slot: int) -> str:
     return (job.tenant if job is not None else None) or ""
 
 
+def _refuse(log: RunLog, error: Unschedulable) -> None:
+    log.skip(NO_QUOTA if isinstance(error, OverQuota) else TOO_LARGE, str(error))
+
+
 def _begin_warm(
     warm: WarmStart,
     scheduler: Scheduler,
     estimates: Estimates,
     runs: Runs | None,
+    log: RunLog,
     by_slot: tuple[list[JobRecord], list[int], list[tuple[float, int]]],
 ) -> int:
     """Put on the cluster what ran already; how many of these jobs find no room."""
@@ -212,8 +218,10 @@ def _begin_warm(
     found, waiting = list[tuple[JobRecord, Job]](), 0
     for each in warm.running:
         found.append((left_of(each, warm), known_of(each, estimates)))
-    slots, waiting = put_running(scheduler, [job for _, job in found], warm.begin_s)
+    slots, waiting = put_running(scheduler, [job for _, job in found], warm.begin_s, partial(_refuse, log))
     for slot, (record, _) in zip(slots, found, strict=True):
+        if slot is None:
+            continue
         _enter(slot, record, NO_ROW, present, numbers)
         if scheduler.state.table.shares[slot] is not None:
             if runs is not None:

@@ -108,12 +108,12 @@ class Result:
     @property
     def gar(self) -> Steps:
         """GAR(t): allocated over schedulable GPUs, in 0..1."""
-        return Steps(self.times_s, self.allocated_gpus / self._capacity(1, self.cluster.gpus))
+        return Steps(self.times_s, self.allocated_gpus / np.maximum(1.0, self._capacity(1, self.cluster.gpus)))
 
     @property
     def gfr(self) -> Steps:
         """GFR(t): nodes with some but not all GPUs allocated over healthy GPU nodes, in 0..1."""
-        return Steps(self.times_s, self.fragmented_nodes / self._capacity(2, self.cluster.nodes))
+        return Steps(self.times_s, self.fragmented_nodes / np.maximum(1.0, self._capacity(2, self.cluster.nodes)))
 
     def sor(self, until_s: float = math.inf) -> float | None:
         """SOR: allocated over schedulable GPU time, up to a moment or to the last end."""
@@ -123,11 +123,12 @@ class Result:
         return Steps(self.times_s, self.allocated_gpus).until(until_s).integral() / there if there > 0 else None
 
     def _capacity(self, which: int, whole: int) -> Floats:
-        """What there was at each moment, 1 at least: nothing is allocated where there is nothing."""
+        """What there was at each moment. Nothing is allocated where there is nothing."""
         if not self.capacity:
             return np.full(self.times_s.size, float(whole))
         after = np.searchsorted([step[0] for step in self.capacity], self.times_s, side="right")
-        return np.maximum(1.0, np.array([whole, *(step[which] for step in self.capacity)], dtype=np.float64)[after])
+        steps: Floats = np.array([whole, *(step[which] for step in self.capacity)], dtype=np.float64)
+        return steps[after]
 
     @property
     def queue_length(self) -> Steps:

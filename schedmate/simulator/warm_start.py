@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from analyzers.types import JobRecord
-from schedmate.scheduler import Job, Scheduler
+from schedmate.scheduler import Job, Scheduler, Unschedulable
 from schedmate.simulator.estimates import Estimates
 from schedmate.trace_window import RunningJob, window
 
@@ -59,13 +59,20 @@ def known_of(job: RunningJob, estimates: Estimates) -> Job:
     return replace(told, estimate_s=_maybe(told.estimate_s, ran_s), limit_s=_maybe(told.limit_s, ran_s), hints=hints)
 
 
-def put_running(scheduler: Scheduler, jobs: Sequence[Job], now: float) -> tuple[list[int], int]:
+def put_running(
+    scheduler: Scheduler, jobs: Sequence[Job], now: float, refused: Callable[[Unschedulable], None]
+) -> tuple[list[int | None], int]:
     """Start jobs that run already, in order, each where its policy would put it; one that finds no room waits. Their
-    slots, in the same order, and how many wait. `Unschedulable` for a job that no pool could hold."""
-    slots, waiting = list[int](), 0
+    slots, in the same order, and how many wait; None for a job that no pool could hold, which ``refused`` is told."""
+    slots, waiting = list[int | None](), 0
     state, transaction = scheduler.state, scheduler.transaction
     for job in jobs:
-        slot = scheduler.submit(job)
+        try:
+            slot = scheduler.submit(job)
+        except Unschedulable as error:
+            refused(error)
+            slots.append(None)
+            continue
         slots.append(slot)
         _, queue_lane, demand = scheduler.lanes_of(job)
         lane = state.table.lanes[slot] or queue_lane

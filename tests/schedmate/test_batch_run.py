@@ -194,7 +194,7 @@ def start(folder: Path, out: Path, tmp_path: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
 def test_it_goes_on_where_it_was_stopped(folder: Path, tmp_path: Path, ending: signal.Signals) -> None:
-    for number in range(150):
+    for number in range(400):
         (folder / f"job_{number}.log").write_text(OOM.replace("79.11", f"{number}.11"))
     out = tmp_path / "r.jsonl"
     running = start(folder, out, tmp_path)
@@ -204,7 +204,7 @@ def test_it_goes_on_where_it_was_stopped(folder: Path, tmp_path: Path, ending: s
     running.send_signal(ending)
     _, said = running.communicate(timeout=20)
     done = len(rows_of(out))
-    assert 0 < done < 156, "it was stopped in the middle"
+    assert 0 < done < 406, "it was stopped in the middle"
     if ending == signal.SIGINT:
         assert running.returncode == 130
         assert "run the same command again" in said and "Traceback" not in said
@@ -213,8 +213,8 @@ def test_it_goes_on_where_it_was_stopped(folder: Path, tmp_path: Path, ending: s
     summary = json.loads(again.communicate(timeout=60)[0])
     assert again.returncode == 0
     assert summary["already_done"] >= done - 2, "all but the unreadable two, which are tried again"
-    assert summary["diagnosed"] == 154
-    assert len(out.read_text().splitlines()) == 156
+    assert summary["diagnosed"] == 404
+    assert len(out.read_text().splitlines()) == 406
 
 
 def test_two_runs_do_not_write_to_one_file(schedmate: Run, folder: Path, tmp_path: Path) -> None:

@@ -327,6 +327,25 @@ def test_a_stretch_begins_with_what_ran_and_waited(policy: str) -> None:
         assert began["held"] == (250 if policy == "fifo" else 150)
 
 
+def test_time_without_any_hardware_counts_for_nothing() -> None:
+    """As by hand: 1,880 GPU seconds of the 260 s in which eight GPUs were there."""
+    jobs = [row("a", 0, 100, 8), row("b", 10, 100, 8), row("c", 20, 50, 4)]
+    faults = (Fault(10.0, "down", "gpu", 0), Fault(30.0, "repair", "gpu", 0))
+    result = play(jobs, Conditions(faults=FaultPlan(faults)))
+    assert result.end_s.max() == 280
+    assert result.sor() == pytest.approx(1880 / 2080)
+    assert result.sor(20.0) == pytest.approx(1.0)
+
+
+def test_what_ran_then_and_fits_no_pool_is_left_out_and_counted() -> None:
+    typed = [row("runs", 0, 200, 6, start_s=50.0, end_s=250.0, gpu_type="other"), *HISTORY[2:5]]
+    warm, played = warm_start(typed, 100.0, 300.0)
+    assert [each.record.job_id for each in warm.running] == ["runs"]
+    result = play(played, Conditions(warm=warm))
+    assert sum(result.skipped.values()) == 1
+    assert times(result)["waits"] == (100, 130), "nothing is in its way"
+
+
 def test_without_a_warm_start_the_cluster_is_empty() -> None:
     _, played = warm_start(HISTORY, 100.0, 300.0)
     assert times(play(played, Conditions()))["waits"] == (20, 50)
