@@ -18,6 +18,7 @@ def print_table(trace: Path, spec: ClusterSpec, estimates: str, summaries: Mappi
     """Metrics down, policies across, so that it fits a narrow terminal; exact values are for ``--json``."""
     from rich.table import Table
 
+    from schedmate.comparison.table import mishap_rows
     from schedmate.durations import short_duration
 
     every = list(summaries.values())
@@ -30,12 +31,14 @@ def print_table(trace: Path, spec: ClusterSpec, estimates: str, summaries: Mappi
     for label, key in (("completion (JCT)", "jct_s"), ("waiting", "queueing_s")):
         for quantile in _SPREAD:
             table.add_row(f"{label}, {quantile}", *(short_duration(s[key][quantile]) for s in every))
-    if any(s["evictions"] for s in every):
+    if any(s["evictions"] or "failures" in s or "faults" in s for s in every):
         table.add_row("delay (JCT less runtime), mean", *(short_duration(s["delay_s"]["mean"]) for s in every))
         table.add_row("evictions", *(f"{s['evictions']:,}" for s in every))
         table.add_row(
             "  GPU time lost and restarting", *(short_duration(s["lost_gpu_s"] + s["restart_gpu_s"]) for s in every)
         )
+    for mishap, told in mishap_rows(every):
+        table.add_row(mishap, *told)
     for bucket, wait in every[0]["jwtd_s"].items():
         if wait["jobs"]:
             gpus = f"{bucket} GPU{'s' * (bucket != '1')}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from schedmate.comparison import nodes, over_time, owners, predicted, ratios, waits
 from schedmate.comparison.axes import data_of
-from schedmate.comparison.runs import Run, differences, jct_ratios
+from schedmate.comparison.runs import Run, differences, jct_ratios, with_delays
 from schedmate.comparison.table import metric_rows
 from schedmate.durations import short_duration
 from schedmate.report import render_page
@@ -45,7 +45,8 @@ def page(runs: Sequence[Run], command: str = "") -> str:
 
 def lede(runs: Sequence[Run]) -> str:
     """The outcome in a sentence or two, whichever way it went."""
-    first, waits_s = runs[0], [float(run.summary["queueing_s"]["mean"]) for run in runs]
+    key, what, least = ("queueing_s", "wait", "waits") if not with_delays(runs) else ("delay_s", "delay", "delays jobs")
+    first, waits_s = runs[0], [float(run.summary[key]["mean"]) for run in runs]
     if len(runs) == 1:
         tail = short_duration(first.summary["queueing_s"]["p99"])
         return (
@@ -53,9 +54,11 @@ def lede(runs: Sequence[Run]) -> str:
         )
     best = min(range(len(runs)), key=lambda i: waits_s[i])
     told = "; ".join(f"{run.label} {short_duration(wait)}" for run, wait in zip(runs, waits_s, strict=True))
-    words = f"Mean wait by policy: {told}. "
+    words = f"Mean {what} by policy: {told}. "
+    if what == "delay":
+        words += "Delay is completion less runtime: jobs were evicted or broken off after their first start. "
     if best == 0:
-        return words + f"No other policy waits less than {first.label}."
+        return words + f"No other policy {least} less than {first.label}."
     ratio = jct_ratios(runs)[best]
     sure = ""
     if ratio.low is not None and ratio.high is not None:
@@ -63,7 +66,7 @@ def lede(runs: Sequence[Run]) -> str:
         sure += ", which chance alone may explain" if ratio.low <= 1 <= ratio.high else ""
     return (
         words
-        + f"{runs[best].label} waits least; its mean completion time is {ratio.mean:.3f} of {first.label}'s{sure}."
+        + f"{runs[best].label} {least} least; its mean completion time is {ratio.mean:.3f} of {first.label}'s{sure}."
     )
 
 

@@ -126,3 +126,11 @@ def differences(runs: Sequence[Run]) -> list[str]:
     if len({json.dumps(run.document["cluster"]) for run in runs}) > 1:
         found.append("the runs are on different clusters")
     return found
+
+
+def with_delays(runs: Sequence[Run]) -> bool:
+    """Whether waiting until the first start tells too little, because jobs were evicted or lost their GPUs after it;
+    then delay (completion less runtime) is what is to be compared, if all the files have it."""
+    return all("delay_s" in run.summary for run in runs) and any(
+        run.summary.get("evictions") or run.summary.get("failures") or run.summary.get("faults") for run in runs
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from schedmate.comparison.runs import Ratio, Run, jct_ratios
+from schedmate.comparison.runs import Ratio, Run, jct_ratios, with_delays
 from schedmate.durations import short_duration
 
 _SPREAD = ("mean", "p50", "p99", "max")
@@ -21,6 +21,8 @@ def metric_rows(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     found = [("mean JCT, ratio", [_ratio(ratio) for ratio in jct_ratios(runs)])]
     for label, key in (("completion (JCT)", "jct_s"), ("waiting", "queueing_s")):
         found += [(f"{label}, {q}", [_time(s[key][q]) for s in every]) for q in _SPREAD]
+    if with_delays(runs):
+        found += [(f"delay (JCT less runtime), {q}", [_time(s["delay_s"][q]) for s in every]) for q in _SPREAD]
     for bucket, wait in every[0]["jwtd_s"].items():
         if wait["jobs"]:
             label = f"waiting, mean of {bucket} GPU{'s' * (bucket != '1')}"
@@ -31,8 +33,29 @@ def metric_rows(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     found.append(row("nodes fragmented (GFR)", lambda s: share(s["gfr"]["mean"])))
     if any(each.get("evictions") for each in every):
         found.append(row("evictions", lambda s: f"{s.get('evictions', 0):,}"))
+        found.append(row("  GPU time lost and restarting", _lost))
+    found += mishap_rows(every)
     found.append(row("makespan", lambda s: _time(s["makespan_s"])))
     return found
+
+
+def mishap_rows(every: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
+    """What was asked to go wrong, and did: the same rows for the terminal and for the page."""
+    found: list[tuple[str, list[str]]] = []
+
+    def row(label: str, name: str, cell: Callable[[Mapping[str, Any]], str]) -> None:
+        if any(name in each for each in every):
+            found.append((label, [cell(each[name]) if name in each else "0" for each in every]))
+
+    row("cancelled, waiting / running", "cancelled", lambda of: f"{of['waiting']:,} / {of['running']:,}")
+    row("failed runs", "failures", lambda of: f"{of['runs']:,}")
+    row("  GPU time of failed runs", "failures", lambda of: short_duration(of["lost_gpu_s"]))
+    row("faults / jobs interrupted", "faults", lambda of: f"{of['events']:,} / {of['jobs_interrupted']:,}")
+    return found
+
+
+def _lost(summary: Mapping[str, Any]) -> str:
+    return _time(summary.get("lost_gpu_s", 0.0) + summary.get("restart_gpu_s", 0.0))
 
 
 def _ratio(ratio: Ratio) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from schedmate.comparison.axes import LEFT_PX, data_of
-from schedmate.comparison.runs import Run
+from schedmate.comparison.runs import Run, with_delays
 from schedmate.report import Draw, Figure, Plot, figure, linear, logarithmic
 from schedmate.report.plot import spread
 from schedmate.report.scale import NBSP, duration, percent, tick_duration
@@ -21,11 +21,12 @@ Curve = list[tuple[float, float]]
 def waiting(runs: Sequence[Run]) -> Figure:
     """Over all jobs."""
     told = ", ".join(f"{run.label} {duration(run.summary['queueing_s']['p99'])}" for run in runs)
+    first = "Only until the first start: what came after it, evictions for one, is in the delay. " * with_delays(runs)
     return figure(
         "How long jobs wait",
         f"Share of jobs that had started after a given wait. 99 in 100 jobs waited no longer than: {told}.",
         "Share of jobs in per cent (vertical) that had started after waiting this long (horizontal, logarithmic); "
-        f"higher and further left is better. Waits under 10 s are drawn at 10 s. {data_of(runs)}",
+        f"higher and further left is better. Waits under 10 s are drawn at 10 s. {first}{data_of(runs)}",
         lambda width: _large(runs, width),
     )
 

@@ -13,13 +13,13 @@ import pytest
 from analyzers.types import JobRecord
 from prompts.errors import UserError
 from schedmate.comparison.collect import replays
-from schedmate.comparison.page import page
+from schedmate.comparison.page import lede, page
 from schedmate.comparison.runs import differences, jct_ratios, read_document, runs_of
-from schedmate.comparison.table import metric_rows
+from schedmate.comparison.table import metric_rows, mishap_rows
 from schedmate.console import plain
 from schedmate.knowledge import estimates_named
 from schedmate.scheduler import ClusterSpec
-from schedmate.simulator import Requested, simulate
+from schedmate.simulator import Conditions, Requested, simulate
 from schedmate.simulator.shake import shaken
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -63,6 +63,28 @@ def test_what_simulate_says_keeps_its_contract(made: dict) -> None:
     schema = json.loads((ROOT / "schedmate/schemas/simulate.schema.json").read_text())
     jsonschema.validate(made, schema)
     jsonschema.validate(made | {"synthetic": True}, schema)
+
+
+def test_where_jobs_were_evicted_their_delay_is_compared() -> None:
+    """A policy that starts everything at once and breaks it off again does not wait least."""
+    records = [JobRecord("a", 0.0, 3000.0, 8), JobRecord("b", 10.0, 100.0, 8), JobRecord("c", 20.0, 50.0, 4)]
+    found = {
+        name: simulate(records, ClusterSpec.uniform(1, 8), name, conditions=Conditions()).summary()
+        for name in ("fifo", "tiresias", "srtf")
+    }
+    runs = runs_of([("a", document() | {"policies": plain(found)})])
+    rows = dict(metric_rows(runs))
+    assert rows["evictions"][0] == "0" and rows["evictions"][1] != "0"
+    assert "delay (JCT less runtime), mean" in rows and "  GPU time lost and restarting" in rows
+    assert lede(runs).startswith("Mean delay by policy") and "srtf delays jobs least" in lede(runs)
+    assert "Mean wait by policy" in lede(runs[:1] + runs[:1]), "none of these evicts"
+
+
+def test_what_went_wrong_is_told_in_rows() -> None:
+    mishaps = {"failures": {"runs": 2, "lost_gpu_s": 60.0}, "cancelled": {"waiting": 1, "running": 0}}
+    rows = dict(mishap_rows([mishaps, {}, {"faults": {"events": 3, "jobs_interrupted": 1}}]))
+    assert rows["failed runs"] == ["2", "0", "0"] and rows["cancelled, waiting / running"][0] == "1 / 0"
+    assert rows["faults / jobs interrupted"] == ["0", "0", "3 / 1"]
 
 
 def test_ratios_are_paired_by_seed(made: dict) -> None:
