@@ -19,7 +19,9 @@ from typing import Any
 
 from prompts.errors import UserError
 from schedmate.console import progress
+from schedmate.knowledge import uses_estimates
 from schedmate.ports import ENGINES, load
+from schedmate.simulator import policy_named
 from schedmate.sweep.run import Options, planned, run_sweep
 from schedmate.sweep.spec import Spec, read_spec
 
@@ -38,6 +40,7 @@ COLUMNS = (
     ("queueing_mean_s", "mean queueing s", 0, 1),
     ("queueing_p99_s", "p99 queueing s", 0, 1),
     ("queueing_max_s", "longest s", 0, 1),
+    ("delay_mean_s", "mean delay s", 0, 1),
     ("bounded_slowdown_mean", "bounded slowdown", 2, 1),
     ("sor_while_arriving", "SOR %, until the last submission", 1, 100),
     ("sor", "SOR %, until the last end", 1, 100),
@@ -75,7 +78,8 @@ def _head(name: str, load_: float, rows: Sequence[Mapping[str, Any]], shake_s: f
 
 
 def _row(row: Mapping[str, Any]) -> str:
-    begin = [row["policy"], KNOWS[row["estimates"]]]
+    knows = KNOWS[row["estimates"]] if uses_estimates(policy_named(row["policy"])) else "nothing of runtimes"
+    begin = [row["policy"], knows]
     if row["metrics"] is None:
         return _line([*begin, f"n/a: {row['reason']}", *[""] * len(COLUMNS)])
     cells = [_told(row["metrics"][key], digits, factor) for key, _, digits, factor in COLUMNS]

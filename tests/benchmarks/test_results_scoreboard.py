@@ -15,8 +15,8 @@ NUMBERS = {"mean": 0.5, "low": 0.25, "high": 0.75}
 
 
 def row(**more):
-    metrics = ("jct_mean_s", "queueing_mean_s", "queueing_p99_s", "queueing_max_s", "bounded_slowdown_mean",
-               "sor_while_arriving", "sor", "gfr")  # fmt: skip
+    metrics = ("jct_mean_s", "queueing_mean_s", "queueing_p99_s", "queueing_max_s", "delay_mean_s",
+               "bounded_slowdown_mean", "sor_while_arriving", "sor", "gfr")  # fmt: skip
     return {
         "workload": "w", "note": "a trace", "synthetic": False, "load": 1.0, "policy": "easy", "estimates": "perfect",
         "reason": None, "seeds": [1, 2], "jobs": 1234, "metrics": dict.fromkeys(metrics, NUMBERS), "jct_ratio": NUMBERS,
@@ -28,6 +28,12 @@ def test_the_numbers_carry_their_intervals() -> None:
     assert "Means over 2 replays with submit times moved by up to 30 s, 1,234 jobs each" in text
     last = text.strip().splitlines()[-1]
     assert last.startswith("| easy | true runtimes | 0 ±0 |") and "50.0 ±25.0" in last and "0.500 ±0.250" in last
+
+
+def test_who_looks_at_no_runtimes_is_said_to_know_nothing_of_them() -> None:
+    for policy in ("fifo", "tiresias"):
+        text = tables([row(policy=policy, estimates="requested")], 30.0)
+        assert text.strip().splitlines()[-1].startswith(f"| {policy} | nothing of runtimes |")
 
 
 def test_a_row_without_numbers_has_its_reason_and_as_many_cells() -> None:
