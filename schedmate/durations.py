@@ -18,10 +18,15 @@ _LONGEST_S = 1e10
 _MOST_CHARS = 60
 
 
-def parse_duration(text: str, what: str = "duration") -> float:
-    """Seconds from ``3600``, ``1h30m``, ``2d``, ``01:30:00`` or ``1-12:00:00``; `UserError` names ``what`` was bad."""
+def parse_duration(text: str, what: str = "duration", *, zero: bool = False) -> float:
+    """Seconds from ``3600``, ``1h30m``, ``2d``, ``01:30:00`` or ``1-12:00:00``, and 0 where ``zero`` is allowed.
+
+    Raises `UserError`, naming ``what`` was bad.
+    """
     seconds = _seconds(text.strip().lower()) if len(text) <= _MOST_CHARS else None
-    if seconds is None or not 0 < seconds <= _LONGEST_S:
+    if seconds == 0 and not zero:
+        raise UserError(f"{what} {text[:_MOST_CHARS]!r}: has to be more than 0", "write 1s, 1h30m, 2d or HH:MM:SS")
+    if seconds is None or not 0 <= seconds <= _LONGEST_S:
         raise UserError(f"{what} {text[:_MOST_CHARS]!r}: not a length of time", "write seconds, 1h30m, 2d or HH:MM:SS")
     return seconds
 

@@ -135,7 +135,7 @@ def _restarts(checkpoint: str | None, restart: str | None) -> Restarts | None:
     checkpoint_s = usual.checkpoint_s
     if checkpoint is not None:
         checkpoint_s = None if checkpoint == "never" else parse_duration(checkpoint, "--checkpoint")
-    restart_s = usual.restart_s if restart is None else _seconds(restart, "--restart")
+    restart_s = usual.restart_s if restart is None else parse_duration(restart, "--restart", zero=True)
     return Restarts(checkpoint_s, usual.grace_s, restart_s)
 
 
@@ -176,19 +176,12 @@ def stretch(
 
 def _moment_s(text: str, flag: str, first_s: float, epoch_s: float | None) -> float:
     """On the clock of the trace."""
-    from schedmate.durations import parse_moment
+    from schedmate.durations import parse_duration, parse_moment
 
     if text.count("-") < 2:
-        return first_s + _seconds(text, flag)
+        return first_s + parse_duration(text, flag, zero=True)
     if epoch_s is None:
         raise UserError(
             f"{flag} {text}: the trace has a clock of its own", "give a time after its first job, such as 2d"
         )
     return parse_moment(text, flag) - epoch_s
-
-
-def _seconds(text: str, flag: str) -> float:
-    """A length of time that may be 0."""
-    from schedmate.durations import parse_duration
-
-    return 0.0 if text.strip() == "0" else parse_duration(text, flag)

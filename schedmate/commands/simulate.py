@@ -111,8 +111,8 @@ def simulate(
     with a strict head; multifactor goes by age, size and fair share of users as Slurm does; srtf, srsf and tiresias
     evict running jobs for those with less time or GPU time to go, or with less GPU time had; kant is SchedMate's own
     core, in the style of the paper of that name; patient takes small jobs first and bounds how long large ones wait;
-    core adds tenants, priorities and preemption. What each knows: docs/metrics.md. What a CSV may call its columns:
-    docs/traces.md.
+    core does so inside priority classes and tenants, and preempts. What each knows: docs/metrics.md. What a CSV may
+    call its columns: docs/traces.md.
 
     Example: schedmate simulate jobs.csv --nodes 72 --policy fifo,easy,kant --estimates requested
     """

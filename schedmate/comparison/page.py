@@ -45,13 +45,16 @@ def page(runs: Sequence[Run], command: str = "") -> str:
 
 def lede(runs: Sequence[Run]) -> str:
     """The outcome in a sentence or two, whichever way it went."""
-    key, what, least = ("queueing_s", "wait", "waits") if not with_delays(runs) else ("delay_s", "delay", "delays jobs")
-    first, waits_s = runs[0], [float(run.summary[key]["mean"]) for run in runs]
+    first = runs[0]
     if len(runs) == 1:
-        tail = short_duration(first.summary["queueing_s"]["p99"])
-        return (
-            f"Under {first.label} a job waited {short_duration(waits_s[0])} on average, one in a hundred over {tail}."
-        )
+        mean, tail = (short_duration(first.summary["queueing_s"][q]) for q in ("mean", "p99"))
+        return f"Under {first.label} a job waited {mean} on average, one in a hundred over {tail}."
+    key, what, least = (
+        ("delay_s", "delay", "delays jobs")
+        if with_delays([run.summary for run in runs])
+        else ("queueing_s", "wait", "waits")
+    )
+    waits_s = [float(run.summary[key]["mean"]) for run in runs]
     best = min(range(len(runs)), key=lambda i: waits_s[i])
     told = "; ".join(f"{run.label} {short_duration(wait)}" for run, wait in zip(runs, waits_s, strict=True))
     words = f"Mean {what} by policy: {told}. "

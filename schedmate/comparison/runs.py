@@ -128,9 +128,9 @@ def differences(runs: Sequence[Run]) -> list[str]:
     return found
 
 
-def with_delays(runs: Sequence[Run]) -> bool:
+def with_delays(summaries: Sequence[Mapping[str, Any]]) -> bool:
     """Whether waiting until the first start tells too little, because jobs were evicted or lost their GPUs after it;
-    then delay (completion less runtime) is what is to be compared, if all the files have it."""
-    return all("delay_s" in run.summary for run in runs) and any(
-        run.summary.get("evictions") or run.summary.get("failures") or run.summary.get("faults") for run in runs
+    then delay (completion less runtime) is what is to be compared, if all the summaries have it."""
+    return all("delay_s" in each for each in summaries) and any(
+        each.get("evictions") or each.get("failures") or each.get("faults") for each in summaries
     )

@@ -21,7 +21,9 @@ Curve = list[tuple[float, float]]
 def waiting(runs: Sequence[Run]) -> Figure:
     """Over all jobs."""
     told = ", ".join(f"{run.label} {duration(run.summary['queueing_s']['p99'])}" for run in runs)
-    first = "Only until the first start: what came after it, evictions for one, is in the delay. " * with_delays(runs)
+    first = "Only until the first start: what came after it, evictions for one, is in the delay. " * with_delays(
+        [run.summary for run in runs]
+    )
     return figure(
         "How long jobs wait",
         f"Share of jobs that had started after a given wait. 99 in 100 jobs waited no longer than: {told}.",

@@ -42,19 +42,21 @@ def find_victims(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate]
     all_gone = what_if.without(candidates)
     if not what_if.fits(all_gone):
         return None
+    limits, single = excesses(what_if.demand, candidates), is_single(what_if.demand, what_if.index.capacity)
+    by_limit = [[each for each in candidates if each.gpus <= most_gpus] for most_gpus in limits]
     best: Victims | None = None
-    found, looked_at = None, -1
-    for excess, most_gpus in enumerate(excesses(what_if.demand, candidates)):
-        some = [each for each in candidates if each.gpus <= most_gpus]
-        if len(some) > FEW and len(some) == looked_at and found is None:
-            continue  # nobody else, and it was not for what they hold
+    for some, following, most_gpus in zip(by_limit, [*by_limit[1:], None], limits, strict=True):
+        if following is not None and len(following) == len(some) > FEW and not single:
+            continue  # nodes are cleared without regard to what victims hold in all: this would be the same search
         cleared = all_gone if len(some) == len(candidates) else what_if.without(some)
         found = _within(what_if, cleared, rules, some, most_gpus) if what_if.fits(cleared) else None
-        looked_at = len(some)
-        if found is not None and found.gpus <= most_gpus:
-            return found._replace(excess=excess)
         best = best or found
-    return best
+        if found is not None and found.gpus <= most_gpus:
+            best = found
+            break
+    if best is None:
+        return None
+    return best._replace(excess=next(i for i, most_gpus in enumerate(limits) if best.gpus <= most_gpus))
 
 
 def excesses(demand: Demand, candidates: Sequence[Candidate]) -> list[float]:

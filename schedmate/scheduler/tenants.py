@@ -83,11 +83,16 @@ class TenantTree:
     """The tree in numbers: tenants are numbered, parents before children, `ROOT` is the cluster.
 
     ``guaranteed``, ``most`` (what a node may use) and ``kept`` (what it does not lend) are milli-GPU by [tenant][pool].
+    ``top``: the nodes right below the cluster, ``own_top`` of each tenant the one that it belongs to; ``kept_at_top``
+    by [pool][tenant] is what those do not lend with all below them, 0 for others.
     Raises ``ValueError`` for unknown GPU types, two tenants of one name, or children that are guaranteed more than
     their parent.
     """
 
-    __slots__ = ("guaranteed", "kept", "most", "names", "numbers", "parents", "pools", "queueing", "unused", "weights")
+    __slots__ = (
+        "guaranteed", "kept", "kept_at_top", "most", "names", "numbers", "own_top", "parents", "pools", "queueing",
+        "top", "unused", "weights",
+    )  # fmt: skip
 
     def __init__(self, spec: ClusterSpec, tenants: Sequence[Tenant], queueing: Queueing) -> None:
         self.pools = [pool.name for pool in spec.pools]
@@ -104,6 +109,12 @@ class TenantTree:
             raise ValueError("two tenants have the same name, or one has none")
         self._check_children()
         self.unused = self._claims()
+        self.own_top = [(self.path(number) or [ROOT])[-1] for number in range(len(self.names))]
+        self.top = [number for number, parent in enumerate(self.parents) if parent == ROOT]
+        self.kept_at_top = [
+            [max(self.kept[n][pool], self.unused[n][pool]) if n in self.top else 0 for n in range(len(self.names))]
+            for pool in range(len(self.pools))
+        ]
 
     def _add(self, tenant: Tenant, parent: int) -> None:
         if unknown := sorted(set(tenant.quotas) - set(self.pools)):
@@ -207,11 +218,12 @@ class TenantUse:
         if node != ROOT:
             return node > ROOT
         tree, used = self.tree, self.used[pool]
-        own = tree.path(tenant)[-1:]
-        others = [n for n, above in enumerate(tree.parents) if above == ROOT and n not in own]
-        kept = sum(max(tree.kept[n][pool], tree.unused[n][pool]) for n in others)
-        lent = sum(max(tree.kept[n][pool], used[n]) for n in others) - kept
-        return kept > 0 and self.lack(tenant, pool, milli) > lent
+        own, kept = tree.own_top[tenant], tree.kept_at_top[pool]
+        kept_by_others = sum(kept) - (kept[own] if own != ROOT else 0)
+        if not kept_by_others:
+            return False
+        others = sum(max(tree.kept[n][pool], used[n]) for n in tree.top if n != own)
+        return self.lack(tenant, pool, milli) > others - kept_by_others
 
     def lack(self, tenant: int, pool: int, milli: int) -> int:
         """By how much ``milli`` more are too much for the first node of the tree that does not allow them, 0 if all do:

@@ -7,9 +7,10 @@ one transaction object per scheduler; opening it costs nothing that grows with t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from heapq import heappush
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from schedmate.scheduler import resizing
@@ -23,6 +24,12 @@ from schedmate.scheduler.running import enters, leaves
 from schedmate.scheduler.state import State
 from schedmate.scheduler.types import Reservation, Victim
 from schedmate.scheduler.undo import CHANGED_BY_EVICTION, UNDO, ends_of, the_layer
+
+#: What a transaction puts back of the state: values that are replaced, never changed in place.
+_SAVED = (
+    "reservations", "reserved_for", "blocked", "fresh", "stale", "gained", "evicted", "rank_s", "standing",
+)  # fmt: skip
+_saved: Callable[[State], tuple[object, ...]] = attrgetter(*_SAVED)
 
 
 class Savepoint(NamedTuple):
@@ -53,10 +60,7 @@ class Transaction:
             raise RuntimeError("a transaction is open already")
         self.is_open = True
         state = self._state  # this is done for every job: a savepoint would take a while to make
-        self._saved = (
-            state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained,
-            state.evicted, state.rank_s, state.standing,
-        )  # fmt: skip
+        self._saved = _saved(state)
         self._saved_layer = state.layer.saved() if state.layer is not None else ()
         self.started = []
 
@@ -417,12 +421,8 @@ class Transaction:
     def savepoint(self) -> Savepoint:
         """Where `back_to` comes back to, as long as the transaction stays open."""
         state = self._state
-        saved = (
-            state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained,
-            state.evicted, state.rank_s, state.standing,
-        )  # fmt: skip
         layer = state.layer.saved() if state.layer is not None else ()
-        return Savepoint(len(self._log), len(self.started), saved, layer)
+        return Savepoint(len(self._log), len(self.started), _saved(state), layer)
 
     def back_to(self, point: Savepoint) -> None:
         """Undo what was done since, and nothing else."""
@@ -431,10 +431,8 @@ class Transaction:
             UNDO[kind](state, slot, what, end_s)
         del self._log[point.logged :]
         del self.started[point.started :]
-        (
-            state.reservations, state.reserved_for, state.blocked, state.fresh, state.stale, state.gained,
-            state.evicted, state.rank_s, state.standing,
-        ) = point.state  # type: ignore[assignment]  # fmt: skip
+        for name, value in zip(_SAVED, point.state, strict=True):
+            setattr(state, name, value)
         if state.layer is not None:
             state.layer.put_back(point.layer)
             state.layer.undone += 1

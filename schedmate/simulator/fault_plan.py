@@ -122,13 +122,13 @@ def _fault(where: str, row: Any) -> Fault:
     node, gpu = (_whole(f"{where}: {key}", given.get(key, 0)) for key in ("node", "gpu"))
     if "node" not in given or "at" not in given:
         raise UserError(f"{where}: says no {'node' if 'at' in given else 'time'}", "it needs at, kind and node")
-    at_s = _length_s(f"{where}: at", given["at"], zero=True)
+    at_s = parse_duration(str(given["at"]), f"{where}: at", zero=True)
     return Fault(at_s, kind, str(given.get("pool", "gpu")), node, gpu if kind in GPU_KINDS else None)
 
 
 def _model(where: str, value: Any) -> FaultModel:
     given = _mapping(where, value, _MODEL)
-    times = {f"{key}_s": _length_s(f"{where}: {key}", each) for key, each in given.items() if key != "seed"}
+    times = {f"{key}_s": parse_duration(str(each), f"{where}: {key}") for key, each in given.items() if key != "seed"}
     if "node_mtbf" not in given and "gpu_mtbf" not in given:
         raise UserError(f"{where}: nothing ever breaks", "give node_mtbf or gpu_mtbf, such as 60d")
     return FaultModel(seed=_whole(f"{where}: seed", given.get("seed", 1)), **times)
@@ -147,8 +147,3 @@ def _whole(where: str, value: Any) -> int:
     if not text.isdecimal() or len(text) > 9:
         raise UserError(f"{where}: {value!r} is not a whole number from 0 up", "")
     return int(text)
-
-
-def _length_s(where: str, value: Any, zero: bool = False) -> float:
-    text = str(value).strip()
-    return 0.0 if zero and text in ("0", "0.0") else parse_duration(text, where)

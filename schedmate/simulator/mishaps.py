@@ -64,9 +64,9 @@ class Attempts:
         if rest is None or not rest.runs_s:
             return None
         del self._rest[slot]
-        self._log.failed_runs += 1
+        self._log.mishaps.failed_runs += 1
         if self._failures.is_lost:
-            self._log.failed_gpu_s += (ran.duration_s or 0.0) * ran.gpus
+            self._log.mishaps.failed_gpu_s += (ran.duration_s or 0.0) * ran.gpus
         first_s = start_s if rest.first_s is None else rest.first_s
         self._next = rest._replace(runs_s=rest.runs_s[1:], first_s=first_s)
         return replace(rest.record, duration_s=rest.runs_s[0])
@@ -124,7 +124,7 @@ class Happenings:
                 lost = self._hardware.apply(self._fault, now)
                 self._runs.stop(lost, now)
                 self._runs.resize(self._scheduler.repaired, present, now)
-                self._log.interrupted += len(lost)
+                self._log.mishaps.interrupted += len(lost)
                 waiting += len(lost)
             self._fault = next(self._faults, None)
         return waiting
@@ -133,9 +133,9 @@ class Happenings:
         table = self._scheduler.state.table
         if table.live[slot] is not None:
             self._scheduler.withdraw(slot)
-            self._log.cancelled_waiting += 1
+            self._log.mishaps.cancelled_waiting += 1
             return -1
-        self._log.cancelled_running += 1
+        self._log.mishaps.cancelled_running += 1
         self._runs.end(slot, now)
         self._ends[:] = [each for each in self._ends if each[1] != slot]
         heapify(self._ends)
@@ -156,7 +156,7 @@ class _Hardware:
 
     def apply(self, fault: Fault, now: float) -> list[int]:
         """The slots of the jobs that have lost their GPUs."""
-        self._log.faults += fault.kind in ("down", "bad_gpu")
+        self._log.mishaps.faults += fault.kind in ("down", "bad_gpu")
         at = fault.pool, fault.node
         self._left -= self._gpus_of(at)
         if fault.device is not None:
@@ -168,7 +168,7 @@ class _Hardware:
             (self._down.add if fault.kind == "down" else self._down.discard)(at)
             lost = self._scheduler.set_node_health(fault.pool, fault.node, _HEALTH[fault.kind], now)
         self._left += self._gpus_of(at)
-        self._log.capacity.append((now, self._left, len(self._gpus) - len(self._down)))
+        self._log.mishaps.capacity.append((now, self._left, len(self._gpus) - len(self._down)))
         return lost
 
     def _gpus_of(self, at: tuple[str, int]) -> int:

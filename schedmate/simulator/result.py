@@ -21,7 +21,7 @@ from schedmate.simulator.metrics import (
     least_nodes,
     waiting_by_size,
 )
-from schedmate.simulator.run_log import Stay
+from schedmate.simulator.run_log import Mishaps, Stay
 
 Floats = NDArray[np.float64]
 
@@ -42,9 +42,7 @@ class Result:
     nobody's), ``tenant_gpu_s`` the GPU time that the jobs of each have had, evicted runs included, and
     ``unknown_tenants`` counts records by a tenant that there is not.
 
-    Only where it was asked for (`Conditions`): ``failed_runs`` were followed by another one of the same job and lost
-    ``failed_gpu_s``; ``interrupted`` jobs lost their GPUs by ``faults``, and ``capacity`` is (time, schedulable GPUs,
-    healthy nodes) after each; jobs cancelled while waiting and while running are in no array.
+    ``mishaps``: what happened of that which was asked for (`Conditions`).
     """
 
     policy: str
@@ -69,13 +67,7 @@ class Result:
     lost_gpu_s: float = 0.0
     moves: int = 0
     restart_gpu_s: float = 0.0
-    failed_runs: int = 0
-    failed_gpu_s: float = 0.0
-    faults: int = 0
-    interrupted: int = 0
-    cancelled_waiting: int = 0
-    cancelled_running: int = 0
-    capacity: tuple[tuple[float, int, int], ...] = ()
+    mishaps: Mishaps = field(default_factory=Mishaps)
     skipped: Mapping[str, int] = field(default_factory=dict)
     examples: tuple[str, ...] = ()
     tenant_names: tuple[str, ...] = ()
@@ -117,17 +109,17 @@ class Result:
 
     def sor(self, until_s: float = math.inf) -> float | None:
         """SOR: allocated over schedulable GPU time, up to a moment or to the last end."""
-        if not self.capacity:
+        if not self.mishaps.capacity:
             return self.gar.until(until_s).mean()
         there = Steps(self.times_s, self._capacity(1, self.cluster.gpus)).until(until_s).integral()
         return Steps(self.times_s, self.allocated_gpus).until(until_s).integral() / there if there > 0 else None
 
     def _capacity(self, which: int, whole: int) -> Floats:
         """What there was at each moment. Nothing is allocated where there is nothing."""
-        if not self.capacity:
+        if not self.mishaps.capacity:
             return np.full(self.times_s.size, float(whole))
-        after = np.searchsorted([step[0] for step in self.capacity], self.times_s, side="right")
-        steps: Floats = np.array([whole, *(step[which] for step in self.capacity)], dtype=np.float64)
+        after = np.searchsorted([step[0] for step in self.mishaps.capacity], self.times_s, side="right")
+        steps: Floats = np.array([whole, *(step[which] for step in self.mishaps.capacity)], dtype=np.float64)
         return steps[after]
 
     @property
@@ -198,13 +190,13 @@ class Result:
 
     def _mishaps(self) -> dict[str, Any]:
         """What was asked for and happened."""
-        found: dict[str, Any] = {}
-        if self.failed_runs:
-            found["failures"] = {"runs": self.failed_runs, "lost_gpu_s": self.failed_gpu_s}
-        if self.faults:
-            found["faults"] = {"events": self.faults, "jobs_interrupted": self.interrupted}
-        if self.cancelled_waiting or self.cancelled_running:
-            found["cancelled"] = {"waiting": self.cancelled_waiting, "running": self.cancelled_running}
+        found, had = dict[str, Any](), self.mishaps
+        if had.failed_runs:
+            found["failures"] = {"runs": had.failed_runs, "lost_gpu_s": had.failed_gpu_s}
+        if had.faults:
+            found["faults"] = {"events": had.faults, "jobs_interrupted": had.interrupted}
+        if had.cancelled_waiting or had.cancelled_running:
+            found["cancelled"] = {"waiting": had.cancelled_waiting, "running": had.cancelled_running}
         return found
 
     def _by_tenant(self) -> dict[str, Any]:

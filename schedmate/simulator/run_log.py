@@ -31,6 +31,22 @@ class Stay(NamedTuple):
 
 
 @dataclass(slots=True)
+class Mishaps:
+    """What happened of that which was asked for (`Conditions`). ``failed_runs`` were followed by another one of the
+    same job, ``failed_gpu_s`` is what was lost by them. ``interrupted`` counts jobs that lost their GPUs by one of
+    ``faults``, after each of which ``capacity`` has time, schedulable GPUs and healthy nodes. Jobs cancelled while
+    waiting and while running are in no other figure."""
+
+    failed_runs: int = 0
+    failed_gpu_s: float = 0.0
+    faults: int = 0
+    interrupted: int = 0
+    cancelled_waiting: int = 0
+    cancelled_running: int = 0
+    capacity: list[tuple[float, int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class RunLog:
     """``jobs`` holds eight numbers a job (number in the order of submission, submit, start, end, GPUs, nodes, pool,
     work) and ``moments`` four a moment (time, allocated GPUs, fragmented nodes, waiting jobs), each true until the
@@ -41,9 +57,7 @@ class RunLog:
     records left out by reason. ``lost_gpu_s``: GPU time of evicted runs whose work was not saved; ``restart_gpu_s``
     what starting them again took. ``moves``: of the evictions, those that went on elsewhere at once. Where there are
     tenants, ``tenants`` is that of each job, in the order of submission ("" for nobody's), and ``gpu_s`` the GPU time
-    that the jobs of each have had. ``failed_runs`` were followed by another one, ``failed_gpu_s`` is what was lost by
-    them. ``interrupted`` counts jobs that lost their GPUs by one of ``faults``, after each of which ``capacity`` has
-    time, schedulable GPUs and healthy nodes. ``cancelled_waiting`` and ``cancelled_running`` have no row in ``jobs``.
+    that the jobs of each have had.
     """
 
     jobs: array[float] = field(default_factory=lambda: array("d"))
@@ -60,13 +74,7 @@ class RunLog:
     restart_gpu_s: float = 0.0
     tenants: list[str] | None = None
     gpu_s: dict[str, float] = field(default_factory=dict)
-    failed_runs: int = 0
-    failed_gpu_s: float = 0.0
-    faults: int = 0
-    interrupted: int = 0
-    cancelled_waiting: int = 0
-    cancelled_running: int = 0
-    capacity: list[tuple[float, int, int]] = field(default_factory=list)
+    mishaps: Mishaps = field(default_factory=Mishaps)
 
     def skip(self, reason: str, example: str) -> None:
         """Count a record that was left out, keeping the first five in words."""

@@ -15,8 +15,9 @@ from prompts.errors import UserError
 from schedmate.comparison.collect import replays
 from schedmate.comparison.page import lede, page
 from schedmate.comparison.runs import differences, jct_ratios, read_document, runs_of
-from schedmate.comparison.table import metric_rows, mishap_rows
+from schedmate.comparison.table import metric_rows, summary_rows
 from schedmate.console import plain
+from schedmate.durations import short_duration
 from schedmate.knowledge import estimates_named
 from schedmate.scheduler import ClusterSpec
 from schedmate.simulator import Conditions, Requested, simulate
@@ -78,11 +79,14 @@ def test_where_jobs_were_evicted_their_delay_is_compared() -> None:
     assert "delay (JCT less runtime), mean" in rows and "  GPU time lost and restarting" in rows
     assert lede(runs).startswith("Mean delay by policy") and "srtf delays jobs least" in lede(runs)
     assert "Mean wait by policy" in lede(runs[:1] + runs[:1]), "none of these evicts"
+    waited = short_duration(found["tiresias"]["queueing_s"]["mean"])
+    assert lede(runs[1:2]).startswith(f"Under tiresias a job waited {waited} on average"), "of one it is the wait"
 
 
 def test_what_went_wrong_is_told_in_rows() -> None:
+    plainly = simulate([JobRecord("a", 0.0, 60.0, 8)], ClusterSpec.uniform(1, 8), "fifo").summary()
     mishaps = {"failures": {"runs": 2, "lost_gpu_s": 60.0}, "cancelled": {"waiting": 1, "running": 0}}
-    rows = dict(mishap_rows([mishaps, {}, {"faults": {"events": 3, "jobs_interrupted": 1}}]))
+    rows = dict(summary_rows([plainly | mishaps, plainly, plainly | {"faults": {"events": 3, "jobs_interrupted": 1}}]))
     assert rows["failed runs"] == ["2", "0", "0"] and rows["cancelled, waiting / running"][0] == "1 / 0"
     assert rows["faults / jobs interrupted"] == ["0", "0", "3 / 1"]
 

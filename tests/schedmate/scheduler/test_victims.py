@@ -113,16 +113,16 @@ def test_no_victim_can_be_spared_and_few_are_cheapest(detailed: bool, data: st.D
     before = what_if.index.copy()
     found = find_victims(what_if, rules, candidates)
     assert what_if.index == before, "the search leaves nothing behind"
+    single = what_if.demand.gpus <= 4 and sum(role.replicas for role in what_if.demand.roles) <= 1
     if found is None:
-        for size in range(1, min(4, len(candidates)) + 1):
+        for size in range(1, min(4, len(candidates)) + 1 if len(candidates) <= FEW or single else 1):
             for chosen in combinations(candidates, size):
-                assert not suffice(what_if, rules, chosen) or len(candidates) > FEW, f"{chosen} would do"
+                assert not suffice(what_if, rules, chosen), f"{chosen} would do"
         return
     assert suffice(what_if, rules, found.chosen)
     for size in range(len(found.chosen)):
         for fewer in combinations(found.chosen, size):
             assert not suffice(what_if, rules, fewer), f"{fewer} of {found.chosen} would do"
-    single = what_if.demand.gpus <= 4 and sum(role.replicas for role in what_if.demand.roles) <= 1
     if len(candidates) <= FEW or (single and rules.has_quota(Toll())):
         # on one node of four GPUs no more than four can be needed
         sets = (
@@ -130,6 +130,22 @@ def test_no_victim_can_be_spared_and_few_are_cheapest(detailed: bool, data: st.D
         )
         better = (c for c in sets if rank(what_if, candidates, c) < rank(what_if, candidates, found.chosen))
         assert not any(suffice(what_if, rules, chosen) for chosen in better), "another set is better"
+
+
+def test_victims_that_hold_more_than_twice_the_need_are_found_among_many() -> None:
+    """Eleven gangs with two GPUs on each of two nodes: for three GPUs of a node two of them have to go, which hold
+    eight, though neither by itself holds twice what is asked for."""
+    spec = ClusterSpec((PoolSpec("gpu", 11, 4),))
+    scheduler = Scheduler(spec, CORE)
+    ring = [tuple(sorted((node, (node + 1) % 11))) for node in range(11)]
+    slots = [scheduler.submit(Job(f"r{i}", 4, 0.0, limit_s=1e6, preemptible=True)) for i in range(11)]
+    scheduler.transaction.begin()
+    for slot, (one, other) in zip(slots, ring, strict=True):
+        scheduler.transaction.start(slot, 0, ((one, 2), (other, 2)), 0.0, "")
+    scheduler.transaction.commit()
+    slot = scheduler.submit(Job("new", 3, NOW, limit_s=10.0, priority=1))
+    found = find_victims(*search(scheduler, slot))
+    assert found is not None and (found.gpus, found.excess) == (8, 1)
 
 
 def rank(what_if: Vacated, candidates: list[Candidate], chosen: tuple[Candidate, ...]) -> tuple[int, int, int]:

@@ -58,7 +58,7 @@ def test_a_job_that_is_cancelled_in_the_queue_bars_it_until_then(policy: str) ->
     assert result.job_ids == ["a", "c"]
     if policy == "fifo":
         assert times(result) == {"a": (0, 100), "c": (60, 560)}
-    assert result.cancelled_waiting + result.cancelled_running == 1
+    assert result.mishaps.cancelled_waiting + result.mishaps.cancelled_running == 1
     assert result.waiting_jobs[-1] == 0
     assert result.allocated_gpus[-1] == 0
 
@@ -71,7 +71,7 @@ def test_without_being_asked_nothing_is_cancelled() -> None:
 def test_a_job_that_runs_by_then_is_cancelled_while_it_runs() -> None:
     result = play([row("a", 0, 20, 8), gave_up("b", 1, 60, 8), row("c", 2, 10, 8)], Conditions(cancellations=True))
     assert times(result) == {"a": (0, 20), "c": (60, 70)}
-    assert (result.cancelled_waiting, result.cancelled_running) == (0, 1)
+    assert (result.mishaps.cancelled_waiting, result.mishaps.cancelled_running) == (0, 1)
     assert [(stay.job, stay.from_s, stay.until_s) for stay in result.stays()] == [(0, 0, 20), (-1, 20, 60), (1, 60, 70)]
     assert result.summary()["cancelled"] == {"waiting": 0, "running": 1}
 
@@ -90,7 +90,11 @@ def test_attempts_of_the_trace_are_played_as_runs_that_wait_between() -> None:
     ]
     shortest = play(records, Conditions(failures=Failures()), "sjf")
     assert times(shortest) == {"a": (0, 130), "b": (50, 80)}
-    assert (shortest.failed_runs, shortest.failed_gpu_s, shortest.delay_s.tolist()) == (1, 0.0, [30.0, 40.0])
+    assert (shortest.mishaps.failed_runs, shortest.mishaps.failed_gpu_s, shortest.delay_s.tolist()) == (
+        1,
+        0.0,
+        [30.0, 40.0],
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -102,7 +106,7 @@ def test_failed_runs_are_lost_and_all_work_is_done(policy: str, seed: int, share
     result = play(records, conditions, policy)
     assert result.job_ids == [record.job_id for record in records]
     work = sum(record.gpus * (record.duration_s or 0.0) for record in records)
-    least = work + result.failed_gpu_s + result.lost_gpu_s
+    least = work + result.mishaps.failed_gpu_s + result.lost_gpu_s
     assert least - 1e-6 <= result.gar.integral() * 8 <= least + result.restart_gpu_s + 1e-6
     assert times(play(records, conditions, policy)) == times(result)
 
@@ -140,7 +144,7 @@ def test_a_node_that_breaks_stops_its_jobs_until_it_is_repaired(policy: str) -> 
         assert times(result) == {"a": (0, 180)}
     else:  # which can save their state, and take two minutes to start
         assert times(result) == {"a": (0, 180 + 120)}
-    assert (result.faults, result.interrupted, result.evictions) == (1, 1, 0)
+    assert (result.mishaps.faults, result.mishaps.interrupted, result.evictions) == (1, 1, 0)
     assert result.lost_gpu_s == 8 * 30
     assert result.summary()["faults"] == {"events": 1, "jobs_interrupted": 1}
 
