@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from heapq import heapify, heappop, heapreplace
 
-from schedmate.scheduler.actions.plan import may_reserve, reserve
+from schedmate.scheduler.actions.plan import NEXT_TURN_S, may_reserve, reserve
 from schedmate.scheduler.actions.plan import plan as renew_plans
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import Shares
@@ -75,10 +75,13 @@ def _is_settled(trial: Trial, slot: int) -> bool:
 def settle(state: State, tx: Transaction, now: float) -> None:
     """Comes last: brings the plans in step with what was started, starts what they promise for now, and tells what they
     promise."""
+    layer, before = state.layer, len(tx.started)
     _start_what_is_due(state, tx, now)
     tell(state)
-    if state.layer is not None and _without_plan(state, state.layer):
-        state.layer.due_s = now
+    if layer is not None and _without_plan(state, layer):
+        layer.due_s = now
+    if layer is not None and layer.tentative and len(tx.started) > before:
+        layer.turn_s = min(layer.turn_s, now + NEXT_TURN_S)  # who stands by may have a reservation now
 
 
 def _start_what_is_due(state: State, tx: Transaction, now: float) -> None:
