@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo results test test-fast check lint types layers lock clean
+.PHONY: help install demo results test test-fast fuzz check lint types layers lock clean
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ test: $(STAMP) check ## Lint, types, layers, then every test that can run here
 
 test-fast: $(STAMP) ## Only the fast tests
 	$(BIN)/python -m pytest -m "not slow and not real" -n 2
+
+fuzz: $(STAMP) ## Try properties on new random examples (SCHEDMATE_FUZZ_EXAMPLES=N of the scheduler's state machine)
+	SCHEDMATE_FUZZ_EXAMPLES=$${SCHEDMATE_FUZZ_EXAMPLES:-5000} $(BIN)/python -m pytest -n 2 $$(grep -rl hypothesis tests --include='test_*.py')
 
 check: lint types layers ## Lint, types and import layers
 

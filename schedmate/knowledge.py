@@ -28,8 +28,11 @@ def estimates_named(name: str) -> Estimates:
     return Predicted(online_predictor())
 
 
-def uses_estimates(policy: Policy) -> bool:
-    """Whether what is known of runtimes can change what the policy does: not for first in, first out."""
+def uses_estimates(policy: Policy, tenants: bool = False) -> bool:
+    """Whether what is known of runtimes can change what the policy does: not for first in, first out, but with tenants
+    for it too, because the head of one queue gets a reservation that the other queues must not delay."""
+    if tenants:
+        return True
     plain_order = policy.order in (by_submission, alike) and policy.reserve_from in (None, never)
     return policy.needs_estimates or policy.reservations is not None or not plain_order
 

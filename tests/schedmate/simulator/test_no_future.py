@@ -69,12 +69,12 @@ TOLD: Mapping[str, Callable[[], Estimates]] = {
 HARMLESS: Mapping[str, Callable[[], Estimates]] = {**HONEST, **TOLD}
 
 
-def kinds(policy: str) -> Mapping[str, Callable[[], Estimates]]:
+def kinds(policy: str, tenants: Sequence[Tenant]) -> Mapping[str, Callable[[], Estimates]]:
     """Of jobs that have not ended: the truth too where a policy looks at no runtimes, for then it must not matter."""
     if policy == "core":
         evicts = {"requested, small before large": lambda: SizeClasses(HONEST["requested, may be evicted"]())}
         return {**HONEST, **evicts}
-    return HONEST if uses_estimates(POLICIES[policy]) else HARMLESS
+    return HONEST if uses_estimates(POLICIES[policy], bool(tenants)) else HARMLESS
 
 
 Decided = set[tuple[object, ...]]
@@ -131,8 +131,9 @@ def test_other_runtimes_and_later_arrivals_change_nothing_before(
     policy: str, data: st.DataObject, cluster: ClusterSpec, moment: int
 ) -> None:
     """Other true runtimes of the jobs that have not ended by a moment, and other jobs after it."""
-    known = kinds(policy)[data.draw(st.sampled_from(sorted(kinds(policy))))]
     records, tenants = data.draw(jobs("j", 0, 1)), data.draw(tenants_for(policy))
+    of_policy = kinds(policy, tenants)
+    known = of_policy[data.draw(st.sampled_from(sorted(of_policy)))]
     one = play(records, cluster, policy, known(), tenants)
     ended = {name for name, end_s in zip(one.job_ids, one.end_s, strict=True) if end_s <= moment}
     ran_s = {name: max(0.0, moment - from_s + 1) for name, from_s in zip(one.job_ids, one.start_s, strict=True)}
