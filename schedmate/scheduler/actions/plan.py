@@ -51,7 +51,7 @@ def plan(state: State, tx: Transaction, now: float) -> None:
         plans = state.reservations[pool]
         extend(state, tx, pool, now)
         void = _void_on(state, layer, pool, now)
-        if _follows_at_once(state, layer, pool):
+        if follows_at_once(state, layer, pool):
             slots = {each.slot for each in plans}
             # Who steps back makes way for the others.
             makes_way = len(slots) > 1 and any(not guaranteed for _, guaranteed in void)
@@ -88,7 +88,7 @@ def _void_on(state: State, layer: QueueLayer, pool: int, now: float) -> set[Plan
 def may_reserve(state: State, layer: QueueLayer, pools: Sequence[int], now: float) -> bool:
     """Whether another job may get a reservation in this cycle: where many run, one job a cycle gets plans or has them
     made anew, so that no cycle takes long; the next one follows at the next event, or a second later."""
-    if not _has_planned(state, layer) or all(_follows_at_once(state, layer, pool) for pool in pools):
+    if not _has_planned(state, layer) or all(follows_at_once(state, layer, pool) for pool in pools):
         return True
     layer.turn_s = min(layer.turn_s, now + NEXT_TURN_S)
     return False
@@ -99,7 +99,8 @@ def _has_planned(state: State, layer: QueueLayer) -> bool:
     return layer.planned == state.cycles
 
 
-def _follows_at_once(state: State, layer: QueueLayer, pool: int) -> bool:
+def follows_at_once(state: State, layer: QueueLayer, pool: int) -> bool:
+    """Whether so few run on a pool that its plans follow whatever happens in the same cycle."""
     return state.policy.starts_by_plan or len(layer.ends[pool].order) < MANY_RUNNING
 
 
@@ -131,7 +132,7 @@ def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], no
     for pool in pools:
         extend(state, tx, pool, now)
         void = _void_on(state, layer, pool, now)
-        if void and _follows_at_once(state, layer, pool):
+        if void and follows_at_once(state, layer, pool):
             _renew(state, layer, pool, now, void, set())
             layer.void -= void
             layer.moved &= ~(1 << pool)
@@ -323,7 +324,8 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[Pla
     """The ``void`` plans of one pool anew, in the order of class and reservation; those of the slots that ``follow``
     move up if they can."""
     renewed_s = layer.renewed_s
-    layer.renewed_s = {each: now if each in follow else renewed_s.get(each, -math.inf) for each in layer.reserved}
+    have_plans = (*layer.reserved, *layer.tentative)
+    layer.renewed_s = {each: now if each in follow else renewed_s.get(each, -math.inf) for each in have_plans}
     broken, plans = layer.broken >> pool & 1, state.reservations.get(pool, ())
     at = {slot: i for i, slot in enumerate(layer.reserved)}
     slots = sorted(

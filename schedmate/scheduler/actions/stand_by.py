@@ -37,10 +37,21 @@ def stand_by(state: State, tx: Transaction, now: float) -> None:
     if patience is None or layer is None:
         return
     lanes = layer.queue.ripe_lanes(now)
-    if lanes or layer.tentative:
-        if layer.void or not layer.is_idle:
-            plan.plan(state, tx, now)
-        _StandingBy(state, layer, tx, patience, now).through(lanes)
+    if not lanes and not layer.tentative:
+        return
+    if now < layer.stand_s and layer.tentative == layer.stood and _is_crowded(state, layer):
+        layer.turn_s = min(layer.turn_s, layer.stand_s)
+        return
+    if layer.void or not layer.is_idle:
+        plan.plan(state, tx, now)
+    _StandingBy(state, layer, tx, patience, now).through(lanes)
+    layer.stood, layer.stand_s = layer.tentative, now + plan.NEXT_TURN_S
+
+
+def _is_crowded(state: State, layer: QueueLayer) -> bool:
+    """Whether so many run on every pool that there the order changes with every event: it is looked at again in a
+    moment, or when somebody with a tentative plan has started or gone."""
+    return not any(plan.follows_at_once(state, layer, pool) for pool in range(len(state.cluster.pools)))
 
 
 class _StandingBy:
@@ -66,7 +77,11 @@ class _StandingBy:
             pools = self._pools(slot, lane)
             if self._are_taken(pools):
                 continue
-            tentative = planned.get(slot) or plan.stand_by(self._state, self._tx, slot, pools, self._now)
+            tentative = planned.get(slot)
+            if tentative is None and not plan.may_reserve(self._state, layer, pools, self._now):
+                kept |= planned.keys()  # whoever comes after it keeps what it has until this one has had its turn
+                break
+            tentative = tentative or plan.stand_by(self._state, self._tx, slot, pools, self._now)
             if tentative is None:
                 continue
             if tentative.start_s - self._submit_s(slot) >= self._bound_s and self._promote(slot, pools):
