@@ -59,7 +59,7 @@ def plan(state: State, tx: Transaction, now: float) -> None:
         else:
             # An expected start that is known to be too early does no harm meanwhile: less is let past it.
             follow = _turn(layer, plans, void, now)
-            if follow and _has_planned(state, layer):
+            if follow and has_planned(state, layer):
                 follow, layer.turn_s = set(), min(layer.turn_s, now + NEXT_TURN_S)
             waits = {key for key in void if key[0] not in follow}
             later, void = later | waits, void - waits
@@ -88,13 +88,13 @@ def _void_on(state: State, layer: QueueLayer, pool: int, now: float) -> set[Plan
 def may_reserve(state: State, layer: QueueLayer, pools: Sequence[int], now: float) -> bool:
     """Whether another job may get a reservation in this cycle: where many run, one job a cycle gets plans or has them
     made anew, so that no cycle takes long; the next one follows at the next event, or a second later."""
-    if not _has_planned(state, layer) or all(follows_at_once(state, layer, pool) for pool in pools):
+    if not has_planned(state, layer) or all(follows_at_once(state, layer, pool) for pool in pools):
         return True
     layer.turn_s = min(layer.turn_s, now + NEXT_TURN_S)
     return False
 
 
-def _has_planned(state: State, layer: QueueLayer) -> bool:
+def has_planned(state: State, layer: QueueLayer) -> bool:
     """Whether plans have been made in this cycle."""
     return layer.planned == state.cycles
 

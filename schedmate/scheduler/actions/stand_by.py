@@ -12,7 +12,7 @@ off everything else more slowly, so nobody gains by it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from heapq import merge
 
 from schedmate.scheduler.actions import plan
@@ -26,6 +26,7 @@ from schedmate.scheduler.state import State
 from schedmate.scheduler.tenants import Queueing
 from schedmate.scheduler.transaction import Transaction
 from schedmate.scheduler.trial import Place, Trial
+from schedmate.scheduler.types import Reservation
 
 #: Jobs of one lane that are looked at in a cycle: some can not be planned for, for want of quota or of hardware.
 DEPTH = 16
@@ -79,7 +80,7 @@ class _StandingBy:
                 continue
             tentative = planned.get(slot)
             if tentative is None and not plan.may_reserve(self._state, layer, pools, self._now):
-                kept |= planned.keys()  # whoever comes after it keeps what it has until this one has had its turn
+                kept |= self._as_before(planned, kept)  # until this one has had its turn
                 break
             tentative = tentative or plan.stand_by(self._state, self._tx, slot, pools, self._now)
             if tentative is None:
@@ -90,6 +91,15 @@ class _StandingBy:
             kept.add(slot)
         for slot in layer.tentative - kept:
             self._tx.drop_tentative(slot)
+
+    def _as_before(self, planned: Mapping[int, Reservation], kept: Set[int]) -> set[int]:
+        """Those that have a tentative plan and have not been looked at, as many as there may be beside those kept."""
+        found = set[int]()
+        for slot, tentative in planned.items():
+            if slot not in kept and self._plans[tentative.pool] < self._patience.plans:
+                self._plans[tentative.pool] += 1
+                found.add(slot)
+        return found
 
     def _in_order(self, lanes: list[QueueLane]) -> Iterator[tuple[int, QueueLane]]:
         """Those who have waited long enough, and their lanes, in the order of all that wait."""
