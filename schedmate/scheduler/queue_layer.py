@@ -33,7 +33,7 @@ PlanKey = tuple[int, bool]
 _SAVED = (
     "reserved", "gained", "stale", "moved", "broken", "evicted", "resized", "hurt", "barred", "renewed_s", "void",
     "spared_s", "sought_s", "preemptions", "claimed", "migrated", "ledger", "look_s", "promised", "tentative",
-    "due_s", "grow_s", "planned", "turn_s", "stood", "stand_s", "yields_s",
+    "due_s", "grow_s", "planned", "turn_s", "stood", "stand_s", "put_off_s", "ended",
 )  # fmt: skip
 _saved: Callable[[object], tuple[object, ...]] = attrgetter(*_SAVED)
 
@@ -56,10 +56,11 @@ class QueueLayer:
     ``ledger`` is what moves have cost, ``look_s`` when a job that is to be moved will have saved its state.
     ``evictable`` runs and could make room; ``no_victims``: what it rests on that
     nobody is evicted for a waiting job (see `actions.preempt`); ``spared_s``: when that changes because something has
-    run long enough; ``sought_s``: by sequence, when victims were last looked for in vain where many run; ``yields_s``:
-    since when that gives way to the making of plans. ``claimed``: slots for which others leave, ``tentative`` those
-    with a tentative plan: they still wait in their lanes; ``stood`` are those when it was last looked who is to have
-    one, ``stand_s`` when it is next. ``undone`` counts how often decisions were taken back.
+    run long enough; ``sought_s``: by sequence, when victims were last looked for in vain where many run. ``claimed``:
+    slots for which others leave, ``tentative`` those with a tentative plan: they still wait in their lanes; ``stood``
+    are those when it was last looked who is to have one, ``stand_s`` when it is next. ``ended``: the number of cycles
+    there had been when something last ended; ``put_off_s``: since when plans and victims have been put off for that
+    (see `plan.is_rushed`). ``undone`` counts how often decisions were taken back.
     """
 
     tree: TenantTree
@@ -103,7 +104,8 @@ class QueueLayer:
     turn_s: float = math.inf
     stood: frozenset[int] = frozenset()
     stand_s: float = -math.inf
-    yields_s: float = math.inf
+    put_off_s: float = math.inf
+    ended: int = -1
 
     @property
     def is_idle(self) -> bool:

@@ -34,6 +34,9 @@ FOLLOW_S = 30.0
 #: Whoever has to wait for its turn where many run has it after so long, if nothing happens before.
 NEXT_TURN_S = 1.0
 
+#: So long after something has ended there, and what it held was given out, there is time for plans and for victims.
+MOMENT_S = 0.1
+
 #: So many plans on one pool are better looked at as a table.
 MANY_PLANS = 8
 
@@ -46,6 +49,9 @@ def plan(state: State, tx: Transaction, now: float) -> None:
     layer = state.layer
     if layer is None:
         return
+    if now >= layer.put_off_s + NEXT_TURN_S:
+        layer.ended = -1  # plans and victims have been put off for long enough
+    layer.put_off_s = min(layer.put_off_s, now) if is_rushed(state, layer) else math.inf
     later: set[PlanKey] = set()
     for pool in sorted(state.reservations, key=lambda pool: (_oldest(layer, state.reservations[pool])[0], pool)):
         plans = state.reservations[pool]
@@ -59,8 +65,8 @@ def plan(state: State, tx: Transaction, now: float) -> None:
         else:
             # An expected start that is known to be too early does no harm meanwhile: less is let past it.
             follow = _turn(layer, plans, void, now)
-            if follow and has_planned(state, layer):
-                follow, layer.turn_s = set(), min(layer.turn_s, now + NEXT_TURN_S)
+            if follow and _waits_for_turn(state, layer, now):
+                follow = set()
             waits = {key for key in void if key[0] not in follow}
             later, void = later | waits, void - waits
         if void or follow:
@@ -88,15 +94,34 @@ def _void_on(state: State, layer: QueueLayer, pool: int, now: float) -> set[Plan
 def may_reserve(state: State, layer: QueueLayer, pools: Sequence[int], now: float) -> bool:
     """Whether another job may get a reservation in this cycle: where many run, one job a cycle gets plans or has them
     made anew, so that no cycle takes long; the next one follows at the next event, or a second later."""
-    if not has_planned(state, layer) or all(follows_at_once(state, layer, pool) for pool in pools):
+    return all(follows_at_once(state, layer, pool) for pool in pools) or not _waits_for_turn(state, layer, now)
+
+
+def _waits_for_turn(state: State, layer: QueueLayer, now: float) -> bool:
+    """Whether no more plans are made in this cycle; then there is another one."""
+    if is_rushed(state, layer):
+        layer.turn_s = min(layer.turn_s, now + MOMENT_S)
         return True
-    layer.turn_s = min(layer.turn_s, now + NEXT_TURN_S)
+    if has_planned(state, layer):
+        layer.turn_s = min(layer.turn_s, now + NEXT_TURN_S)
+        return True
     return False
 
 
 def has_planned(state: State, layer: QueueLayer) -> bool:
     """Whether plans have been made in this cycle."""
     return layer.planned == state.cycles
+
+
+def is_rushed(state: State, layer: QueueLayer) -> bool:
+    """Whether something has ended, and where thousands run on every pool: then this cycle gives out what that held, and
+    plans and victims follow a moment later, when nothing has ended, or after `NEXT_TURN_S` in any case."""
+    return layer.ended == state.cycles and not layer.broken and are_crowded(state, layer)
+
+
+def are_crowded(state: State, layer: QueueLayer) -> bool:
+    """Whether thousands run on every pool."""
+    return not any(follows_at_once(state, layer, pool) for pool in range(len(state.cluster.pools)))
 
 
 def follows_at_once(state: State, layer: QueueLayer, pool: int) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from schedmate.scheduler.actions.age import age
-from schedmate.scheduler.actions.plan import FOLLOW_S, NEXT_TURN_S, follows_at_once, has_planned
+from schedmate.scheduler.actions.plan import FOLLOW_S, MOMENT_S, NEXT_TURN_S, is_rushed
 from schedmate.scheduler.claims import SHORTEST_SPAN_S, claimed_spare, kinds, standing
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import WHOLE_MILLI
@@ -44,10 +44,8 @@ DEPTH = 4
 
 #: Where so many jobs run something changes all the time, and a search is no small thing: a job for which nothing was
 #: found rests for `FOLLOW_S`; in one cycle one job is helped, or one is looked at in vain. The others have their turn a
-#: moment after somebody was helped, else after `NEXT_TURN_S`, whether anything happens or not. Where thousands run
-#: nobody is looked at in a cycle that has made plans: there is a moment for that too, if not within `NEXT_TURN_S`.
+#: moment after somebody was helped, else after `NEXT_TURN_S`, whether anything happens or not.
 CROWD = 200
-MOMENT_S = 0.1
 
 #: Refusals that are remembered.
 MOST_REFUSALS = 4096
@@ -69,22 +67,12 @@ def preempt(state: State, tx: Transaction, now: float) -> None:
         return
     layer.spared_s = math.inf
     takes = any(layer.evictable.gpus)
-    if takes and _gives_way(state, layer, now):
-        layer.yields_s, layer.spared_s = min(layer.yields_s, now), now + MOMENT_S
+    if takes and is_rushed(state, layer):
+        layer.spared_s = now + MOMENT_S
         return
-    layer.yields_s = math.inf
     if takes:
         _help_all(state, layer, tx, now)
     age(state, tx, now)  # who was evicted in this cycle may have waited too long
-
-
-def _gives_way(state: State, layer: QueueLayer, now: float) -> bool:
-    """Whether thousands run and the cycle has done enough, and who waits for victims has not given way for long."""
-    return (
-        has_planned(state, layer)
-        and now < layer.yields_s + NEXT_TURN_S
-        and not any(follows_at_once(state, layer, pool) for pool in range(len(state.cluster.pools)))
-    )
 
 
 def _help_all(state: State, layer: QueueLayer, tx: Transaction, now: float) -> None:

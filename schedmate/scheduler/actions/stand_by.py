@@ -40,19 +40,17 @@ def stand_by(state: State, tx: Transaction, now: float) -> None:
     lanes = layer.queue.ripe_lanes(now)
     if not lanes and not layer.tentative:
         return
-    if now < layer.stand_s and layer.tentative == layer.stood and _is_crowded(state, layer):
-        layer.turn_s = min(layer.turn_s, layer.stand_s)
-        return
+    if plan.are_crowded(state, layer):  # the order changes with every event: it is looked at again in a moment
+        if plan.is_rushed(state, layer):
+            layer.turn_s = min(layer.turn_s, now + plan.MOMENT_S)
+            return
+        if now < layer.stand_s and layer.tentative == layer.stood:
+            layer.turn_s = min(layer.turn_s, layer.stand_s)
+            return
     if layer.void or not layer.is_idle:
         plan.plan(state, tx, now)
     _StandingBy(state, layer, tx, patience, now).through(lanes)
     layer.stood, layer.stand_s = layer.tentative, now + plan.NEXT_TURN_S
-
-
-def _is_crowded(state: State, layer: QueueLayer) -> bool:
-    """Whether so many run on every pool that there the order changes with every event: it is looked at again in a
-    moment, or when somebody with a tentative plan has started or gone."""
-    return not any(plan.follows_at_once(state, layer, pool) for pool in range(len(state.cluster.pools)))
 
 
 class _StandingBy:
