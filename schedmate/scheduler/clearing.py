@@ -222,12 +222,22 @@ class _Clearing:
 
     def _pruned(self) -> Victims | None:
         """Without those who may stay, the dearest first."""
-        for each in sorted(self._chosen.values(), reverse=True):
-            self._leave_out(each)
-            if not self._is_enough():
-                self._choose([each])
+        self._prune(sorted(self._chosen.values(), reverse=True))
         shares = self._what_if.place(self._what_if.index)
         return None if shares is None else Victims(tuple(sorted(self._chosen.values())), shares)
+
+    def _prune(self, some: Sequence[Candidate]) -> None:
+        """Leave out all of some that were chosen, or by halves as many as may stay: the same as one by one, because
+        fewer victims never make it better."""
+        for each in some:
+            self._leave_out(each)
+        if self._is_enough():
+            return
+        self._choose(some)
+        if len(some) > 1:
+            middle = len(some) // 2
+            self._prune(some[:middle])
+            self._prune(some[middle:])
 
 
 def _room(view: View, index: Index, demand: Demand) -> tuple[int, Ints]:
