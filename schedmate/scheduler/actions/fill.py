@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from schedmate.scheduler.beside import free_on
 from schedmate.scheduler.bounds import MOST_PLANS, Bound, News, PlanBound, Rooms
 from schedmate.scheduler.classes import Asks, Looked
 from schedmate.scheduler.cluster_types import UNLIMITED
@@ -104,15 +105,24 @@ class Contest:
             if found is None:
                 contenders.drop(number)
                 continue
+            planned = [len(self._plans(each)) for each in range(len(self._clocks))]
             self._trial.start(entry[2], found)
             contenders.pass_first(number)
             self._room.pop(found.pool, None)
             self._fit.pop(found.pool, None)
+            self._look_again([each for each, count in enumerate(planned) if len(self._plans(each)) < count])
             if found.pool in self._contenders:
                 now = self._room_on(found.pool)
                 self._contenders[found.pool].keep(now, self._room_then(found.pool, len(now)))
             return True
         return False
+
+    def _look_again(self, pools: Sequence[int]) -> None:
+        """Somebody with a tentative plan has started: on the pools of which it is gone others may start that kept away
+        from it."""
+        for pool in pools:
+            self._fit.pop(pool, None)
+            self._contenders[pool] = self._promising(pool)
 
     def _in_order(self) -> Iterator[tuple[int, int]]:
         """Pools and numbers of classes there by the place of the first of each."""
@@ -162,15 +172,23 @@ class Contest:
         if last is None or last.settled.undone != layer.undone:
             return None
         there = {id(plan.origin): now for plan, now in zip(self._plans(pool), plans, strict=True)}
-        gone = []
+        uses = [(plan.slot, plan.guaranteed, plan.use) for plan in self._plans(pool)]
+        instead = {(slot, kind): (now, use) for (slot, kind, use), now in zip(uses, plans, strict=True)}
+        gone = list[tuple[NDArray[np.int64], NDArray[np.int64] | None]]()
         for plan, before, left in zip(last.settled.plans, last.bounds, last.then, strict=True):
             now = there.get(id(plan.origin))
             if now is None:
-                gone.append(left)
+                new, use = instead.get((plan.slot, plan.guaranteed), (None, None))
+                alike = new is not None and use is not None and new.binds_no_less(before)
+                gone.append((left, use.rooms(pool) if alike and use is not None else None))
             elif now.rank > before.rank or now.bound_before < before.bound_before or now.behind != before.behind:
                 return None  # it binds fewer
-        gained = self._asks(pool).needs <= layer.verdicts[pool].most_freed(last.settled.clock)
-        return News(gained, last.settled.rooms, gone)
+        verdicts, since, needs = layer.verdicts[pool], last.settled.clock, self._asks(pool).needs
+        gained, beside = needs <= verdicts.most_freed(since), self._trial.beside
+        nodes = verdicts.freed_since(free_on(self._state.cluster.pools[pool]), since)
+        if nodes is None:
+            return News(gained, last.settled.rooms, gone)
+        return News(gained, last.settled.rooms, gone, needs, lambda late: beside.most_left(pool, nodes, late))
 
     def _asks(self, pool: int) -> Asks:
         """What all groups ask of a pool."""
