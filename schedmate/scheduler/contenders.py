@@ -82,6 +82,11 @@ class Contenders:
         kind, late = self.kind, self.kind.late[number]
         self._left &= (kind.group != kind.group[number]) | (kind.late & late != late)
 
+    def without_plan(self, number: int) -> None:
+        """The plan of a number is gone, and those after it are one before."""
+        late = self.kind.late
+        self.kind = self.kind._replace(late=(late & ((1 << number) - 1)) | (late >> (number + 1) << number))
+
     def keep(self, now: Ints, then: Ints) -> None:
         """Drop those for which quota leaves too little: ``now`` by tenant, ``then`` when the plans begin, shape (plans,
         tenants)."""

@@ -179,3 +179,50 @@ def test_classes_are_dropped_by_fit_and_quota(jobs: list[Bound], data: st.DataOb
         most = min([less.now[tenant], *(less.then[i, tenant] for i in range(len(plans)) if late >> i & 1)])
         allowed |= {number} if most >= asked else set()
     assert set(found.left().tolist()) == allowed
+
+
+@given(st.lists(bound, max_size=90), st.sets(st.integers(0, GROUPS - 1)), st.integers(0, 90), st.data())
+def test_few_are_those_of_some_groups_and_the_new_ones_of_others(
+    jobs: list[Bound], wanted: set[int], most: int, data: st.DataObject
+) -> None:
+    live, rooms, plans = asked_of(jobs, data)
+    bounds, new = Bounds(live), len(jobs) // 2
+    for slot in range(len(jobs)):
+        if slot == new:
+            if data.draw(st.booleans()):
+                bounds.contenders(None, plans, NOW, lambda slot: jobs[slot], rooms)
+            else:
+                bounds.few(range(GROUPS), (), most)
+            bounds.see()
+        entry = live[slot]
+        assert entry is not None
+        bounds.add(entry, slot % GROUPS)
+        if data.draw(st.booleans()):
+            live[slot] = None
+    others = sorted(set(range(GROUPS)) - wanted)
+    waiting = {slot for slot, entry in enumerate(live) if entry is not None}
+    assert set(bounds.waiting()) == {slot % GROUPS for slot in waiting}
+    expected = {slot for slot in waiting if slot % GROUPS in wanted or (slot >= new and others)}
+    found = bounds.few(wanted, others, most)
+    if found is None:
+        assert len(expected) > most or len(jobs) > 2 * most, "few, and it takes no long to say"
+    else:
+        assert sorted(found) == sorted(expected)
+        assert len(found) <= most
+
+
+@given(st.lists(bound, min_size=1, max_size=20), st.data())
+def test_a_plan_that_is_gone_takes_its_bit_along(jobs: list[Bound], data: st.DataObject) -> None:
+    live, rooms, plans = asked_of(jobs, data)
+    bounds = Bounds(live)
+    for slot, entry in enumerate(live):
+        assert entry is not None
+        bounds.add(entry, slot % GROUPS)
+    found = bounds.contenders(None, plans, NOW, lambda slot: jobs[slot], rooms)
+    if not plans:
+        return
+    gone = data.draw(st.integers(0, len(plans) - 1))
+    before = [[late >> bit & 1 for bit in range(len(plans)) if bit != gone] for late in found.kind.late.tolist()]
+    found.without_plan(gone)
+    after = [[late >> bit & 1 for bit in range(len(plans) - 1)] for late in found.kind.late.tolist()]
+    assert after == before
