@@ -16,6 +16,7 @@ from schedmate.commands.replay_flags import (
     FailureShare,
     FaultFile,
     From,
+    Requeues,
     Restart,
     Seed,
     SlowdownFile,
@@ -78,6 +79,7 @@ def simulate(
     cancellations: Cancellations = False,
     failures: FailureShare = None,
     faults: FaultFile = None,
+    requeues: Requeues = None,
     slowdown: SlowdownFile = None,
     seed: Seed = 1,
     from_: From = None,
@@ -123,7 +125,7 @@ def simulate(
     from schedmate.simulator import policy_named
     from schedmate.traces import trace_options
 
-    around = conditions(checkpoint, restart, size_classes, cancellations, failures, faults, slowdown, seed)
+    around = conditions(checkpoint, restart, size_classes, cancellations, failures, faults, requeues, slowdown, seed)
     spec, tenants = _cluster(nodes, gpus_per_node, cluster)
     names = _policies(policy)
     needing = [policy_named(name).name for name in names if policy_named(name).needs_estimates]
@@ -178,7 +180,7 @@ def simulate(
                 why = next(iter(result.skipped), "no job")
                 raise UserError(f"{trace}: no job of it can be replayed on this cluster ({why})", "see --nodes")
             summaries[name] = summary
-    warnings += [f"{count} of {len(jobs)} jobs left out: {why}" for why, count in result.skipped.items()]
+    warnings += _left_out(summaries, len(jobs))
     if result.unknown_tenants:
         first = next(iter(result.unknown_tenants))
         warnings.append(
@@ -223,11 +225,12 @@ def _policies(text: str) -> list[str]:
 
 
 def _read(path: Path, format_name: str | None, options: Mapping[str, str]) -> tuple[list[JobRecord], TraceNotes]:
-    """All jobs in order of submission; ties keep the order of the file."""
+    """All jobs, each once, in order of submission; ties keep the order of the file."""
+    from schedmate.repeats import each_once
     from schedmate.traces import open_trace
 
     records, notes = open_trace(path, format_name, options)
-    return sorted(records, key=lambda record: record.submit_s), notes
+    return sorted(each_once(records, notes), key=lambda record: record.submit_s), notes
 
 
 def _of_any_type(jobs: Sequence[JobRecord]) -> tuple[list[JobRecord], int]:
@@ -251,6 +254,19 @@ def _trace_warnings(
     if without:
         warnings.append(f"{without} of {len(jobs)} jobs have no requested time: nothing is assumed of their runtime")
     return warnings
+
+
+def _left_out(summaries: Mapping[str, Mapping[str, Any]], jobs: int) -> list[str]:
+    """Jobs without figures by reason; which policies it concerns, where that is not all of them alike."""
+    found = []
+    for why in dict.fromkeys(why for summary in summaries.values() for why in summary["skipped"]):
+        counts = {name: summary["skipped"].get(why, 0) for name, summary in summaries.items()}
+        if len(set(counts.values())) == 1:
+            found.append(f"{next(iter(counts.values()))} of {jobs} jobs left out: {why}")
+        else:
+            told = ", ".join(f"{count} under {name}" for name, count in counts.items() if count)
+            found.append(f"{told} of {jobs} jobs left out: {why}")
+    return found
 
 
 def _document(

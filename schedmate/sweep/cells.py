@@ -13,6 +13,7 @@ import schedmate
 from analyzers.types import JobRecord
 from prompts.errors import UserError
 from schedmate.knowledge import estimates_named
+from schedmate.repeats import each_once
 from schedmate.scheduler import ClusterSpec, Tenant
 from schedmate.simulator import simulate
 from schedmate.simulator.cluster_file import read_cluster, read_tenants, uniform_cluster
@@ -69,7 +70,8 @@ def read_records(workload: Workload) -> tuple[JobRecord, ...]:
     """The jobs of a trace in order of submission; a worker reads a trace once and not for every cell."""
     if workload.trace is None:
         raise ValueError(f"workload {workload.name} has no trace")
-    records, _ = open_trace(workload.trace, workload.format, dict(workload.options))
+    found, notes = open_trace(workload.trace, workload.format, dict(workload.options))
+    records = each_once(found, notes)
     if workload.cluster is None:  # equal nodes of unknown type take any
         records = (replace(record, gpu_type=None) if record.gpu_type else record for record in records)
     return tuple(sorted(records, key=lambda record: record.submit_s))
