@@ -73,6 +73,17 @@ FaultFile = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+Requeues = Annotated[
+    int | None,
+    typer.Option(
+        "--requeues",
+        min=0,
+        help="So often a job that lost its GPUs to faults is put back into the queue without having saved anything in "
+        "between; then it counts as failed (default: 5, as Slurm's max_batch_requeue).",
+        metavar="N",
+        rich_help_panel=_PANEL,
+    ),
+]
 SlowdownFile = Annotated[
     str | None,
     typer.Option(
@@ -107,11 +118,13 @@ def conditions(
     cancellations: bool,
     share: str | None,
     faults: Path | None,
+    requeues: int | None,
     slowdown: str | None,
     seed: int,
 ) -> Conditions:
     """What the flags ask for. Raises `UserError`."""
     from schedmate.simulator import Conditions
+    from schedmate.simulator.conditions import REQUEUES
     from schedmate.simulator.fault_plan import read_faults
 
     return Conditions(
@@ -120,6 +133,7 @@ def conditions(
         cancellations=cancellations,
         failures=None if share is None else _failures(share, seed),
         faults=None if faults is None else read_faults(faults),
+        requeues=REQUEUES if requeues is None else requeues,
         slowdown=None if slowdown is None else _slowdown(slowdown),
     )
 
@@ -168,10 +182,17 @@ def stretch(
     first_s = jobs[0].submit_s
     begin_s = first_s if from_ is None else _moment_s(from_, "--from", first_s, epoch_s)
     end_s = jobs[-1].submit_s + 1.0 if until is None else _moment_s(until, "--until", first_s, epoch_s)
+    if from_ is not None and until is not None and end_s <= begin_s:
+        raise ends_before_it_begins(from_, until)
     warm, played = warm_start(jobs, begin_s, end_s)
     if not played:
         raise UserError("no job waited at --from or was submitted between it and --until", "give another stretch")
     return warm, played
+
+
+def ends_before_it_begins(from_: str, until: str) -> UserError:
+    """What to say of such a stretch."""
+    return UserError(f"--until {until} is not after --from {from_}", "give a later --until or an earlier --from")
 
 
 def _moment_s(text: str, flag: str, first_s: float, epoch_s: float | None) -> float:

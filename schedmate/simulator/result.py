@@ -194,7 +194,11 @@ class Result:
         if had.failed_runs:
             found["failures"] = {"runs": had.failed_runs, "lost_gpu_s": had.failed_gpu_s}
         if had.faults:
-            found["faults"] = {"events": had.faults, "jobs_interrupted": had.interrupted}
+            found["faults"] = {
+                "events": had.faults,
+                "jobs_interrupted": had.interrupted,
+                "jobs_failed": had.given_up,
+            }
         if had.cancelled_waiting or had.cancelled_running:
             found["cancelled"] = {"waiting": had.cancelled_waiting, "running": had.cancelled_running}
         return found
