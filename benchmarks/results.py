@@ -82,7 +82,8 @@ def _row(row: Mapping[str, Any]) -> str:
     begin = [row["policy"], knows]
     if row["metrics"] is None:
         return _line([*begin, f"n/a: {row['reason']}", *[""] * len(COLUMNS)])
-    cells = [_told(row["metrics"][key], digits, factor) for key, _, digits, factor in COLUMNS]
+    found = row["metrics"]
+    cells = [_told(found[key], digits, factor) if key in found else "n/a" for key, _, digits, factor in COLUMNS]
     ratio = row["jct_ratio"]
     return _line([*begin, *cells, "" if ratio is None else _told(ratio, 3, 1)])
 

@@ -123,6 +123,7 @@ def simulate(
     from schedmate.files import check_output
     from schedmate.knowledge import ESTIMATES, estimates_named, lacks_users, uses_estimates
     from schedmate.simulator import policy_named
+    from schedmate.simulator.recorded import as_recorded
     from schedmate.traces import trace_options
 
     around = conditions(checkpoint, restart, size_classes, cancellations, failures, faults, requeues, slowdown, seed)
@@ -160,6 +161,7 @@ def simulate(
             "--estimates requested or predicted shows what could have been had"
         )
     summaries: dict[str, dict[str, Any]] = {}
+    with_figures = set[str]()
     if report is not None:
         check_output(report, "name another file with --report")
     seeds = range(1, 1 + (shakes if shakes is not None else 10 if report is not None else 0))
@@ -180,6 +182,7 @@ def simulate(
                 why = next(iter(result.skipped), "no job")
                 raise UserError(f"{trace}: no job of it can be replayed on this cluster ({why})", "see --nodes")
             summaries[name] = summary
+            with_figures.update(result.job_ids)
     warnings += _left_out(summaries, len(jobs))
     if result.unknown_tenants:
         first = next(iter(result.unknown_tenants))
@@ -187,9 +190,10 @@ def simulate(
             f"{sum(result.unknown_tenants.values())} of {len(jobs)} jobs name a tenant that {cluster} does not have "
             f"(such as {first!r}): they are nobody's"
         )
-    document = _document(trace, notes, spec, estimates, warnings, summaries) | (
-        {"synthetic": True} if synthetic else {}
-    )
+    recorded = as_recorded(jobs, with_figures)
+    document = _document(trace, notes, spec, estimates, warnings, summaries) | {"recorded": recorded}
+    if synthetic:
+        document["synthetic"] = True
     if report is not None:
         from schedmate.comparison.write import write_report
 
@@ -199,7 +203,7 @@ def simulate(
         return
     for warning in warnings:
         err().print(f"[yellow]warning:[/] {safe(warning)}", soft_wrap=True)
-    print_table(trace, spec, estimates, summaries)
+    print_table(trace, spec, estimates, summaries, recorded)
     if report is not None:
         out().print(f"\nReport: {safe(str(report.resolve()))}", soft_wrap=True)
 

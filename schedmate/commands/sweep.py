@@ -116,7 +116,7 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     against = "" if ratio is None else f"{ratio['mean']:.3f}"
     if ratio is not None and ratio["low"] is not None:
         against += f" ±{ratio['mean'] - ratio['low']:.3f}"
-    shares = [f"{100 * found[key]['mean']:.1f} %" for key in ("sor", "gfr")]
+    shares = [f"{100 * found[key]['mean']:.1f} %" if key in found else "n/a" for key in ("sor", "gfr")]
     return [times[0], against, *times[1:], f"{found['bounded_slowdown_mean']['mean']:,.2f}", *shares]
 
 

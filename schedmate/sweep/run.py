@@ -114,9 +114,7 @@ def _rows(groups: Sequence[Group], found: dict[str, Row]) -> Iterator[Row]:
             "reason": group.reason if not group.cells else None if whole else "cells of it failed",
             "seeds": [cell.seed for cell in group.cells],
             "jobs": done[0]["jobs"] if whole else None,
-            "metrics": {name: _interval([each["metrics"][name] for each in done]) for name in HEADLINES}
-            if whole
-            else None,
+            "metrics": _metrics(done) if whole else None,
             "jct_ratio": _ratio(done, base) if whole else None,
         }
 
@@ -125,6 +123,12 @@ def _ratio(done: Sequence[Row], base: Sequence[Row]) -> Row | None:
     means, others = ([each["metrics"]["jct_mean_s"] for each in rows] for rows in (done, base))
     ratio = paired_ratio(means, others)
     return None if ratio is None else _plain(ratio)
+
+
+def _metrics(done: Sequence[Row]) -> Row:
+    return {
+        name: _interval([each["metrics"][name] for each in done]) for name in HEADLINES if name in done[0]["metrics"]
+    }
 
 
 def _interval(values: Sequence[float]) -> Row:
