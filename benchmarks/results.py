@@ -67,19 +67,22 @@ def tables(rows: Sequence[Mapping[str, Any]], shake_s: float) -> str:
 
 def _head(name: str, load_: float, rows: Sequence[Mapping[str, Any]], shake_s: float) -> str:
     counted = next((row for row in rows if row["jobs"] is not None), rows[0])
-    seeds = len(counted["seeds"])
+    seeds = max(len(row["seeds"]) for row in rows)
     if rows[0]["synthetic"]:
         replicates = f"**Synthetic**: {rows[0]['note']}. Means over {seeds} workloads"
     else:
         replicates = f"{rows[0]['note']}. Means over {seeds} replays with submit times moved by up to {shake_s:.0f} s"
     jobs = "" if counted["jobs"] is None else f", {counted['jobs']:,} jobs each"
     at = "" if load_ == 1 else f" at {load_:g} times the load"
-    return f"### {name}{at}\n\n{replicates}{jobs}; ± is half of the 95 % confidence interval.\n"
+    why = next((row["fewer_because"] for row in rows if row.get("fewer_because")), None)
+    few = "" if why is None else f" Where fewer replays are named: {why}."
+    return f"### {name}{at}\n\n{replicates}{jobs}; ± is half of the 95 % confidence interval.{few}\n"
 
 
 def _row(row: Mapping[str, Any]) -> str:
     knows = KNOWS[row["estimates"]] if uses_estimates(policy_named(row["policy"])) else "nothing of runtimes"
-    begin = [row["policy"], knows]
+    few = f" ({len(row['seeds'])} replays)" if row.get("fewer_because") and row["metrics"] is not None else ""
+    begin = [f"{row['policy']}{few}", knows]
     if row["metrics"] is None:
         return _line([*begin, f"n/a: {row['reason']}", *[""] * len(COLUMNS)])
     found = row["metrics"]

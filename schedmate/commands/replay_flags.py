@@ -12,9 +12,6 @@ from prompts.errors import UserError
 
 if TYPE_CHECKING:
     from analyzers.types import JobRecord
-    from schedmate.simulator import Conditions, Restarts
-    from schedmate.simulator.failures import Failures
-    from schedmate.simulator.slowdown import Slowdown
     from schedmate.simulator.warm_start import WarmStart
 
 _PANEL = "What is played beside the jobs (docs/simulator.md)"
@@ -109,65 +106,6 @@ Until = Annotated[
     str | None,
     typer.Option("--until", help="Play no job submitted from here on.", metavar="TIME", rich_help_panel=_PANEL),
 ]
-
-
-def conditions(
-    checkpoint: str | None,
-    restart: str | None,
-    classes: bool,
-    cancellations: bool,
-    share: str | None,
-    faults: Path | None,
-    requeues: int | None,
-    slowdown: str | None,
-    seed: int,
-) -> Conditions:
-    """What the flags ask for. Raises `UserError`."""
-    from schedmate.simulator import Conditions
-    from schedmate.simulator.conditions import REQUEUES
-    from schedmate.simulator.fault_plan import read_faults
-
-    return Conditions(
-        restarts=_restarts(checkpoint, restart),
-        size_classes=classes,
-        cancellations=cancellations,
-        failures=None if share is None else _failures(share, seed),
-        faults=None if faults is None else read_faults(faults),
-        requeues=REQUEUES if requeues is None else requeues,
-        slowdown=None if slowdown is None else _slowdown(slowdown),
-    )
-
-
-def _restarts(checkpoint: str | None, restart: str | None) -> Restarts | None:
-    """What being evicted costs; None if neither was given."""
-    from schedmate.durations import parse_duration
-    from schedmate.simulator import Restarts
-
-    if checkpoint is None and restart is None:
-        return None
-    usual = Restarts()
-    checkpoint_s = usual.checkpoint_s
-    if checkpoint is not None:
-        checkpoint_s = None if checkpoint == "never" else parse_duration(checkpoint, "--checkpoint")
-    restart_s = usual.restart_s if restart is None else parse_duration(restart, "--restart", zero=True)
-    return Restarts(checkpoint_s, usual.grace_s, restart_s)
-
-
-def _failures(share: str, seed: int) -> Failures:
-    from schedmate.simulator.failures import Failures
-
-    if share == "trace":
-        return Failures(seed=seed)
-    try:
-        return Failures(float(share), seed)
-    except ValueError:
-        raise UserError(f"--failures {share}: not a share", "give trace, or a number from 0 to 1 such as 0.1") from None
-
-
-def _slowdown(text: str) -> Slowdown:
-    from schedmate.simulator.slowdown import USUAL, read_slowdown
-
-    return read_slowdown(USUAL if text == "usual" else Path(text))
 
 
 def stretch(

@@ -21,7 +21,6 @@ from schedmate.commands.replay_flags import (
     Seed,
     SlowdownFile,
     Until,
-    conditions,
     stretch,
 )
 from schedmate.commands.trace_flags import Delimiter, Format, TimeUnit, Timezone
@@ -123,10 +122,21 @@ def simulate(
     from schedmate.files import check_output
     from schedmate.knowledge import ESTIMATES, estimates_named, lacks_users, uses_estimates
     from schedmate.simulator import policy_named
+    from schedmate.simulator.asked import conditions_of
     from schedmate.simulator.recorded import as_recorded
     from schedmate.traces import trace_options
 
-    around = conditions(checkpoint, restart, size_classes, cancellations, failures, faults, requeues, slowdown, seed)
+    around = conditions_of(
+        checkpoint=checkpoint,
+        restart=restart,
+        size_classes=size_classes,
+        cancellations=cancellations,
+        failures=failures,
+        faults=faults,
+        requeues=requeues,
+        slowdown=None if slowdown is None else Path(slowdown),
+        seed=seed,
+    )
     spec, tenants = _cluster(nodes, gpus_per_node, cluster)
     names = _policies(policy)
     needing = [policy_named(name).name for name in names if policy_named(name).needs_estimates]

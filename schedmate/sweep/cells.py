@@ -52,17 +52,25 @@ class Cell:
 def run_cell(cell: Cell) -> dict[str, Any]:
     """The headline metrics of one replay, and how many jobs it had."""
     workload = cell.workload
+    around = workload.conditions
     if workload.generated is not None:
         made = generate(workload.generated, max(1, cell.seed), cell.load, cell.estimates)
-        result = simulate(made.records, made.cluster, cell.policy, made.estimates)
+        result = simulate(made.records, made.cluster, cell.policy, made.estimates, conditions=around)
     else:
-        records = shaken(at_load(read_records(workload), cell.load), cell.seed, cell.shake_s)
+        records = _shaken_records(workload, cell.load, cell.seed, cell.shake_s)
         cluster, tenants = cluster_of(workload)
-        result = simulate(records, cluster, cell.policy, estimates_named(cell.estimates), tenants=tenants)
+        known = estimates_named(cell.estimates)
+        result = simulate(records, cluster, cell.policy, known, tenants=tenants, conditions=around)
     if not result.job_ids:
         why = next(iter(result.skipped), "no job")
         raise UserError(f"workload {workload.name}: no job of it can be replayed on this cluster ({why})", "see nodes")
     return {"jobs": len(result.job_ids), "skipped": dict(result.skipped), "metrics": headline(result)}
+
+
+@lru_cache(maxsize=1)
+def _shaken_records(workload: Workload, load: float, seed: int, within_s: float) -> tuple[JobRecord, ...]:
+    """Those of a seed; its cells come one after the other."""
+    return tuple(shaken(at_load(read_records(workload), load), seed, within_s))
 
 
 @lru_cache(maxsize=2)
@@ -88,9 +96,9 @@ def cluster_of(workload: Workload) -> tuple[ClusterSpec, tuple[Tenant, ...]]:
 def digest_of_inputs(workload: Workload) -> str:
     """Changes whenever the trace, the cluster, how they are read or any line of the code does."""
     digest = hashlib.sha256(_digest_of_code().encode())
-    for path in (workload.trace, workload.cluster):
+    for path in (workload.trace, workload.cluster, *workload.files):
         digest.update(_digest_of_file(path).encode() if path is not None else b"none")
-    said = [workload.format, workload.options, workload.nodes, workload.gpus_per_node]
+    said = [workload.format, workload.options, workload.nodes, workload.gpus_per_node, workload.asked]
     made = workload.generated and [workload.generated.jobs, workload.generated.load]
     digest.update(json.dumps([said, made]).encode())
     return digest.hexdigest()

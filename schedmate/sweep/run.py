@@ -55,8 +55,8 @@ def planned(spec: Spec) -> list[Group]:
             run: None if workload.generated is not None else why_not(policy_named(run[0]), run[1], records)
             for run in spec.runs
         }
-        seeds = tuple(max(1, seed) for seed in spec.seeds) if workload.generated is not None else spec.seeds
         for load, run in product(spec.loads, spec.runs):
+            seeds = workload.seeds(run[0], spec.seeds)
             cells = [Cell(workload, *run, load, seed, spec.shake_s, inputs) for seed in seeds]
             groups.append(Group(workload, load, *run, () if reasons[run] else tuple(cells), reasons[run]))
     return groups
@@ -70,7 +70,7 @@ def run_sweep(
     The summary depends on the cells alone: not on how many processes ran them, in what order, or in how many attempts.
     """
     store = CellStore(options.out)
-    cells = list(dict.fromkeys(cell for group in groups for cell in group.cells))
+    cells = _in_order(groups)
     found: dict[str, Row] = {}
     if not options.fresh:
         found = {cell.key: done for cell in cells if (done := store.get(cell.key)) is not None}
@@ -98,12 +98,21 @@ def run_sweep(
     return summary | {"already_done": len(cells) - len(waiting), "out": str(options.out)}
 
 
+def _in_order(groups: Sequence[Group]) -> list[Cell]:
+    """Cells of the same jobs one after the other, so that whoever runs them prepares these once."""
+    place = {name: i for i, name in enumerate(dict.fromkeys(group.workload.name for group in groups))}
+    cells = dict.fromkeys(cell for group in groups for cell in group.cells)
+    return sorted(cells, key=lambda cell: (place[cell.workload.name], cell.load, cell.seed))
+
+
 def _rows(groups: Sequence[Group], found: dict[str, Row]) -> Iterator[Row]:
-    bases: dict[tuple[str, float], list[Row]] = {}
+    bases: dict[tuple[str, float], dict[int, Row]] = {}
     for group in groups:
         done = [found[cell.key] for cell in group.cells if cell.key in found]
         whole = done and len(done) == len(group.cells)
-        base = bases.setdefault((group.workload.name, group.load), done) if whole else []
+        by_seed = {cell.seed: found[cell.key] for cell in group.cells} if whole else {}
+        base = bases.setdefault((group.workload.name, group.load), by_seed) if whole else {}
+        fewer = group.workload.fewer
         yield {
             "workload": group.workload.name,
             "note": group.workload.note,
@@ -115,12 +124,14 @@ def _rows(groups: Sequence[Group], found: dict[str, Row]) -> Iterator[Row]:
             "seeds": [cell.seed for cell in group.cells],
             "jobs": done[0]["jobs"] if whole else None,
             "metrics": _metrics(done) if whole else None,
-            "jct_ratio": _ratio(done, base) if whole else None,
+            "jct_ratio": _ratio(by_seed, base) if whole else None,
+            "fewer_because": fewer.why if fewer is not None and group.policy in fewer.policies else None,
         }
 
 
-def _ratio(done: Sequence[Row], base: Sequence[Row]) -> Row | None:
-    means, others = ([each["metrics"]["jct_mean_s"] for each in rows] for rows in (done, base))
+def _ratio(done: dict[int, Row], base: dict[int, Row]) -> Row | None:
+    both = [seed for seed in done if seed in base]
+    means, others = ([rows[seed]["metrics"]["jct_mean_s"] for seed in both] for rows in (done, base))
     ratio = paired_ratio(means, others)
     return None if ratio is None else _plain(ratio)
 

@@ -42,6 +42,19 @@ def test_a_row_without_numbers_has_its_reason_and_as_many_cells() -> None:
     assert "n/a: no users" in empty and empty.count("|") == whole.count("|")
 
 
+def test_a_row_of_fewer_replays_says_so_and_why() -> None:
+    slow = row(policy="conservative", seeds=[1], fewer_because="one takes a minute")
+    text = tables([slow, row(fewer_because=None)], 30.0)
+    assert "Means over 2 replays" in text and "Where fewer replays are named: one takes a minute." in text
+    assert "| conservative (1 replays) | true runtimes |" in text and "| easy | true runtimes |" in text
+
+
+def test_a_metric_without_meaning_is_not_a_number() -> None:
+    found = {name: value for name, value in row()["metrics"].items() if name != "gfr"}
+    text = tables([row(metrics=found)], 30.0)
+    assert text.strip().splitlines()[-1].endswith("| 50.0 ±25.0 | n/a | 0.500 ±0.250 |")
+
+
 def test_synthetic_is_called_synthetic() -> None:
     assert "**Synthetic**" in tables([row(synthetic=True)], 30.0)
 
