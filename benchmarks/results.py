@@ -1,10 +1,11 @@
 """The scoreboard: every policy on the real traces and on the synthetic workload, with confidence intervals.
 
 Run: make results, or python benchmarks/results.py --data DIR [--shakes 10] [--only WORKLOAD] [--write docs/results.md]
+[--short README.md]
 
 The sweep is benchmarks/results.yaml; it is resumed if it was stopped. The tables replace what stands between the marks
-in the file given with --write. Traces that are not in DIR are named and left out. Policies are those that the scheduler
-has; a row that a trace can not support says why.
+in the file given with --write, a short one what stands between them in that of --short. Traces that are not in DIR are
+named and left out. Policies are those that the scheduler has; a row that a trace can not support says why.
 """
 
 from __future__ import annotations
@@ -48,6 +49,14 @@ COLUMNS = (
 )
 
 
+#: Rows of the short table.
+SHORT = (
+    ("fifo", "perfect"), ("best-effort", "perfect"), ("easy", "requested"), ("easy", "perfect"), ("sjf", "perfect"),
+    ("core", "requested"), ("core", "predicted"), ("core", "perfect"),
+    ("patient", "requested"), ("patient", "predicted"), ("patient", "perfect"), ("srtf", "perfect"),
+)  # fmt: skip
+
+
 def present(spec: Spec) -> tuple[Spec, list[str]]:
     """The spec without workloads whose trace is not there, and the names of those."""
     here = tuple(each for each in spec.workloads if each.trace is None or each.trace.is_file())
@@ -80,7 +89,7 @@ def _head(name: str, load_: float, rows: Sequence[Mapping[str, Any]], shake_s: f
 
 
 def _row(row: Mapping[str, Any]) -> str:
-    knows = KNOWS[row["estimates"]] if uses_estimates(policy_named(row["policy"])) else "nothing of runtimes"
+    knows = _knows(row["policy"], row["estimates"])
     few = f" ({len(row['seeds'])} replays)" if row.get("fewer_because") and row["metrics"] is not None else ""
     begin = [f"{row['policy']}{few}", knows]
     if row["metrics"] is None:
@@ -99,6 +108,33 @@ def _told(interval: Mapping[str, float | None], digits: int, factor: float) -> s
 
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+def short_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Markdown: mean delays of a few policies, a column a workload (at the load of the trace)."""
+    own = [row for row in rows if row["load"] == 1]
+    names = {row["workload"]: row["workload"] + " (synthetic)" * row["synthetic"] for row in own}
+    found = {(row["workload"], row["policy"], row["estimates"]): row["metrics"] for row in own}
+    lines = [_line(["policy", "knows", *names.values()]), _line(["---"] * (2 + len(names)))]
+    for policy, estimates in SHORT:
+        if not uses_estimates(policy_named(policy)):  # one row, whatever estimates it was crossed with
+            estimates = next((row["estimates"] for row in own if row["policy"] == policy), estimates)
+        cells = [_cell(found.get((name, policy, estimates))) for name in names]
+        lines.append(_line([f"`{policy}`", _knows(policy, estimates), *cells]))
+    return (
+        "Mean delay in seconds (waiting; for the policy that evicts, what that costs as well) and half of its 95 % "
+        "confidence interval, on public traces and on a synthetic workload; users' limits are known where the trace has them:\n\n"
+        + "\n".join(lines)
+        + "\n"
+    )
+
+
+def _cell(metrics: Mapping[str, Any] | None) -> str:
+    return "n/a" if metrics is None else _told(metrics["delay_mean_s"], 0, 1)
+
+
+def _knows(policy: str, estimates: str) -> str:
+    return KNOWS[estimates] if uses_estimates(policy_named(policy)) else "nothing of runtimes"
 
 
 def put_between(text: str, new: str) -> str:
@@ -120,6 +156,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", help="a workload; repeat for more")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--write", type=Path, help="document with the marks of the scoreboard")
+    parser.add_argument("--short", type=Path, help="document with the same marks, for the short table")
     wanted = parser.parse_args()
     try:
         spec, missing = present(read_spec(wanted.spec, wanted.data))
@@ -136,8 +173,9 @@ def main() -> int:
         text = tables(summary["rows"], spec.shake_s)
         if wanted.write is None:
             print(text)
-        else:
-            wanted.write.write_text(put_between(wanted.write.read_text(encoding="utf-8"), text), encoding="utf-8")
+        for path, new in ((wanted.write, text), (wanted.short, short_table(summary["rows"]))):
+            if path is not None:
+                path.write_text(put_between(path.read_text(encoding="utf-8"), new), encoding="utf-8")
     except UserError as error:
         print(error, file=sys.stderr)
         return 2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.results import BEGIN, END, SPEC, present, put_between, tables
+from benchmarks.results import BEGIN, END, SPEC, present, put_between, short_table, tables
 from prompts.errors import UserError
 from schedmate.scheduler import POLICIES
 from schedmate.sweep.spec import read_spec
@@ -57,6 +57,23 @@ def test_a_metric_without_meaning_is_not_a_number() -> None:
 
 def test_synthetic_is_called_synthetic() -> None:
     assert "**Synthetic**" in tables([row(synthetic=True)], 30.0)
+
+
+def test_the_short_table_has_a_column_a_workload_and_says_what_is_missing() -> None:
+    rows = [
+        row(policy="fifo", estimates="requested"), row(), row(workload="made", synthetic=True, policy="easy"),
+        row(policy="core", metrics=None, jct_ratio=None, reason="none"), row(load=2.0, workload="other"),
+    ]  # fmt: skip
+    lines = short_table(rows).strip().splitlines()
+    assert "| policy | knows | w | made (synthetic) |" in lines
+    assert "| `fifo` | nothing of runtimes | 0 ±0 | n/a |" in lines
+    assert "| `easy` | true runtimes | 0 ±0 | 0 ±0 |" in lines
+    assert "| `core` | true runtimes | n/a | n/a |" in lines
+
+
+def test_readme_and_results_have_the_marks() -> None:
+    for name in ("README.md", "docs/results.md"):
+        put_between((SPEC.parent.parent / name).read_text(encoding="utf-8"), "new")
 
 
 def test_only_what_is_between_the_marks_is_replaced() -> None:
