@@ -123,9 +123,8 @@ def short_table(rows: Sequence[Mapping[str, Any]]) -> str:
         lines.append(_line([f"`{policy}`", _knows(policy, estimates), *cells]))
     return (
         "Mean delay in seconds (waiting; for the policy that evicts, what that costs as well) and half of its 95 % "
-        "confidence interval, on public traces and on a synthetic workload; users' limits are known where the trace has them:\n\n"
-        + "\n".join(lines)
-        + "\n"
+        "confidence interval, on public traces and on a synthetic workload; users' limits are known where the trace has "
+        "them:\n\n" + "\n".join(lines) + "\n"
     )
 
 
