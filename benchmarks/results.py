@@ -20,7 +20,7 @@ from typing import Any
 
 from prompts.errors import UserError
 from schedmate.console import progress
-from schedmate.knowledge import uses_estimates
+from schedmate.knowledge import NO_REQUESTED, uses_estimates
 from schedmate.ports import ENGINES, load
 from schedmate.simulator import policy_named
 from schedmate.sweep.run import Options, planned, run_sweep
@@ -70,8 +70,20 @@ def tables(rows: Sequence[Mapping[str, Any]], shake_s: float) -> str:
         own = [row for row in rows if (row["workload"], row["load"]) == (name, load_)]
         parts.append(_head(name, load_, own, shake_s))
         heads = ["policy", "knows", *(head for _, head, _, _ in COLUMNS), "JCT ratio"]
-        parts.append("\n".join([_line(heads), _line(["---"] * len(heads)), *(_row(row) for row in own)]) + "\n")
+        bare = any(row["reason"] == NO_REQUESTED for row in own)
+        told = [_row(row, bare) for row in own if row["metrics"] is not None]
+        parts.append("\n".join([_line(heads), _line(["---"] * len(heads)), *told]) + "\n")
+        parts += [f"{missing}\n" for missing in _missing(own)]
     return "\n".join(parts)
+
+
+def _missing(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What can not be had, a sentence for every reason."""
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row["metrics"] is None:
+            by_reason.setdefault((row["reason"], row["estimates"]), []).append(f"`{row['policy']}`")
+    return [f"n/a with {KNOWS[known]}: {', '.join(names)} ({why})." for (why, known), names in by_reason.items()]
 
 
 def _head(name: str, load_: float, rows: Sequence[Mapping[str, Any]], shake_s: float) -> str:
@@ -88,16 +100,16 @@ def _head(name: str, load_: float, rows: Sequence[Mapping[str, Any]], shake_s: f
     return f"### {name}{at}\n\n{replicates}{jobs}; ± is half of the 95 % confidence interval.{few}\n"
 
 
-def _row(row: Mapping[str, Any]) -> str:
-    knows = _knows(row["policy"], row["estimates"])
-    few = f" ({len(row['seeds'])} replays)" if row.get("fewer_because") and row["metrics"] is not None else ""
-    begin = [f"{row['policy']}{few}", knows]
-    if row["metrics"] is None:
-        return _line([*begin, f"n/a: {row['reason']}", *[""] * len(COLUMNS)])
+def _row(row: Mapping[str, Any], bare: bool) -> str:
+    """``bare``: the trace has no requested times, so that who would look at them knows nothing."""
+    knows = (
+        "nothing of runtimes" if bare and row["estimates"] == "requested" else _knows(row["policy"], row["estimates"])
+    )
+    few = f" ({len(row['seeds'])} replays)" if row.get("fewer_because") else ""
     found = row["metrics"]
     cells = [_told(found[key], digits, factor) if key in found else "n/a" for key, _, digits, factor in COLUMNS]
     ratio = row["jct_ratio"]
-    return _line([*begin, *cells, "" if ratio is None else _told(ratio, 3, 1)])
+    return _line([f"{row['policy']}{few}", knows, *cells, "" if ratio is None else _told(ratio, 3, 1)])
 
 
 def _told(interval: Mapping[str, float | None], digits: int, factor: float) -> str:
@@ -123,8 +135,8 @@ def short_table(rows: Sequence[Mapping[str, Any]]) -> str:
         lines.append(_line([f"`{policy}`", _knows(policy, estimates), *cells]))
     return (
         "Mean delay in seconds (waiting; for the policy that evicts, what that costs as well) and half of its 95 % "
-        "confidence interval, on public traces and on a synthetic workload; users' limits are known where the trace has "
-        "them:\n\n" + "\n".join(lines) + "\n"
+        "confidence interval, on public traces and on a synthetic workload; requested times where the trace has them, "
+        "else nothing:\n\n" + "\n".join(lines) + "\n"
     )
 
 

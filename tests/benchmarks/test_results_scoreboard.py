@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.results import BEGIN, END, SPEC, present, put_between, short_table, tables
 from prompts.errors import UserError
+from schedmate.knowledge import NO_REQUESTED
 from schedmate.scheduler import POLICIES
 from schedmate.sweep.spec import read_spec
 
@@ -36,10 +37,18 @@ def test_who_looks_at_no_runtimes_is_said_to_know_nothing_of_them() -> None:
         assert text.strip().splitlines()[-1].startswith(f"| {policy} | nothing of runtimes |")
 
 
-def test_a_row_without_numbers_has_its_reason_and_as_many_cells() -> None:
-    text = tables([row(), row(metrics=None, jct_ratio=None, jobs=None, reason="no users")], 30.0)
-    whole, empty = text.strip().splitlines()[-2:]
-    assert "n/a: no users" in empty and empty.count("|") == whole.count("|")
+def test_what_can_not_be_had_is_told_once_with_its_reason() -> None:
+    missing = row(metrics=None, jct_ratio=None, jobs=None, reason="no users")
+    text = tables([row(), missing | {"policy": "qssf"}, missing | {"policy": "multifactor"}], 30.0)
+    assert text.strip().splitlines()[-1] == "n/a with true runtimes: `qssf`, `multifactor` (no users)."
+    assert "| qssf |" not in text
+
+
+def test_without_requested_times_who_would_look_at_them_knows_nothing() -> None:
+    missing = row(metrics=None, jct_ratio=None, estimates="requested", reason=NO_REQUESTED)
+    kant = row(policy="kant", estimates="requested")
+    assert "| kant | nothing of runtimes |" in tables([missing, kant], 30.0)
+    assert "| kant | requested times |" in tables([kant], 30.0)
 
 
 def test_a_row_of_fewer_replays_says_so_and_why() -> None:
