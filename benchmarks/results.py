@@ -23,7 +23,7 @@ from schedmate.console import progress
 from schedmate.knowledge import NO_REQUESTED, uses_estimates
 from schedmate.ports import ENGINES, load
 from schedmate.simulator import policy_named
-from schedmate.sweep.run import Options, planned, run_sweep
+from schedmate.sweep.run import Options, planned, run_sweep, told_of_traces
 from schedmate.sweep.spec import Spec, read_spec
 
 SPEC = Path(__file__).with_suffix(".yaml")
@@ -177,6 +177,8 @@ def main() -> int:
         if wanted.only:
             spec = replace(spec, workloads=tuple(each for each in spec.workloads if each.name in wanted.only))
         groups = planned(spec)
+        for line in told_of_traces(groups):
+            print(line, file=sys.stderr)
         with progress("replaying", sum(len(group.cells) for group in groups)) as advance:
             summary = run_sweep(
                 groups, Options(wanted.out, wanted.workers, TIMEOUT_S), load(ENGINES, "local")(), advance

@@ -13,6 +13,7 @@ import schedmate
 from analyzers.types import JobRecord
 from prompts.errors import UserError
 from schedmate.knowledge import estimates_named
+from schedmate.ports import TraceNotes
 from schedmate.repeats import each_once
 from schedmate.scheduler import ClusterSpec, Tenant
 from schedmate.simulator import simulate
@@ -73,16 +74,21 @@ def _shaken_records(workload: Workload, load: float, seed: int, within_s: float)
     return tuple(shaken(at_load(read_records(workload), load), seed, within_s))
 
 
-@lru_cache(maxsize=2)
 def read_records(workload: Workload) -> tuple[JobRecord, ...]:
-    """The jobs of a trace in order of submission; a worker reads a trace once and not for every cell."""
+    """The jobs of a trace, each once, in order of submission."""
+    return read_trace(workload)[0]
+
+
+@lru_cache(maxsize=2)
+def read_trace(workload: Workload) -> tuple[tuple[JobRecord, ...], TraceNotes]:
+    """The same, and what there is to tell of them. A worker reads a trace once and not for every cell."""
     if workload.trace is None:
         raise ValueError(f"workload {workload.name} has no trace")
     found, notes = open_trace(workload.trace, workload.format, dict(workload.options))
     records = each_once(found, notes)
     if workload.cluster is None:  # equal nodes of unknown type take any
         records = (replace(record, gpu_type=None) if record.gpu_type else record for record in records)
-    return tuple(sorted(records, key=lambda record: record.submit_s))
+    return tuple(sorted(records, key=lambda record: record.submit_s)), notes
 
 
 def cluster_of(workload: Workload) -> tuple[ClusterSpec, tuple[Tenant, ...]]:

@@ -14,9 +14,10 @@ from schedmate.ports import Engine, ItemFailed
 from schedmate.simulator import policy_named
 from schedmate.simulator.headline import HEADLINES
 from schedmate.simulator.intervals import Interval, paired_ratio
-from schedmate.sweep.cells import Cell, cluster_of, digest_of_inputs, read_records, run_cell
+from schedmate.sweep.cells import Cell, cluster_of, digest_of_inputs, read_records, read_trace, run_cell
 from schedmate.sweep.spec import Spec, Workload
 from schedmate.sweep.store import CellStore, write_whole
+from schedmate.traces import told_skips
 
 Row = dict[str, Any]
 
@@ -60,6 +61,17 @@ def planned(spec: Spec) -> list[Group]:
             cells = [Cell(workload, *run, load, seed, spec.shake_s, inputs) for seed in seeds]
             groups.append(Group(workload, load, *run, () if reasons[run] else tuple(cells), reasons[run]))
     return groups
+
+
+def told_of_traces(groups: Sequence[Group]) -> list[str]:
+    """Lines for people about rows of the traces that were left out or odd."""
+    workloads = {group.workload.name: group.workload for group in groups if group.workload.trace is not None}
+    return [
+        line
+        for workload in workloads.values()
+        if workload.trace is not None
+        for line in told_skips(workload.trace, read_trace(workload)[1])
+    ]
 
 
 def run_sweep(
@@ -123,6 +135,7 @@ def _rows(groups: Sequence[Group], found: dict[str, Row]) -> Iterator[Row]:
             "reason": group.reason if not group.cells else None if whole else "cells of it failed",
             "seeds": [cell.seed for cell in group.cells],
             "jobs": done[0]["jobs"] if whole else None,
+            "skipped": done[0]["skipped"] if whole else {},
             "metrics": _metrics(done) if whole else None,
             "jct_ratio": _ratio(by_seed, base) if whole else None,
             "fewer_because": fewer.why if fewer is not None and group.policy in fewer.policies else None,

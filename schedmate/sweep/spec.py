@@ -105,6 +105,8 @@ def read_spec(path: Path, data: Path | None = None) -> Spec:
         return _spec(found, data or path.parent)
     except _Wrong as wrong:
         raise UserError(f"{path}: {wrong}", _EXAMPLE) from None
+    except UserError as error:
+        raise UserError(f"{path}: {error.what}", error.hint) from None
 
 
 class _Wrong(Exception):  # noqa: N818  told as a UserError with the file's name

@@ -99,7 +99,17 @@ def test_some_policies_may_have_fewer_replays(tmp_path: Path) -> None:
 def test_a_mistake_is_told_with_the_file(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(UserError) as caught:
         spec(tmp_path, text)
-    assert told in str(caught.value)
+    assert told in str(caught.value) and str(caught.value).startswith(str(tmp_path / "s.yaml"))
+
+
+def test_what_is_left_out_of_a_trace_and_of_a_replay_is_told(schedmate, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("job_id,submit,duration,gpus\na,0,60,1\na,0,60,1\nb,5,-1,1\nc,9,60,99\n")
+    (tmp_path / "s.yaml").write_text("{trace: t.csv, nodes: 1, policies: [fifo, sjf], shakes: 0}")
+    done = schedmate("sweep", tmp_path / "s.yaml", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    told = " ".join(done.stderr.split())
+    assert "skipped 2 of 4 rows: 1 x a job that came before" in told and "1 x duration is negative" in told
+    assert "1 job left out: larger than the cluster" in done.stdout
 
 
 def test_a_trace_that_is_not_there_is_one_line(schedmate, tmp_path: Path) -> None:
