@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from schedmate.comparison.runs import Run
 from schedmate.comparison.table import summary_rows
 
 LABEL = "as recorded"
@@ -24,6 +25,13 @@ def with_recorded(rows: _Rows, recorded: Mapping[str, Any]) -> list[tuple[str, l
     summary = dict.fromkeys(("sor", "sor_while_arriving", "makespan_s"), None) | {"gfr": _NONE} | dict(recorded)
     own = {label: cells[0] for label, cells in summary_rows([summary])}
     return [(label, [own.get(label, NOT_RECORDED), *cells]) for label, cells in rows]
+
+
+def recorded_run(recorded: Mapping[str, Any] | None, beside: Run) -> Run | None:
+    """What is recorded as if it were a run, for the pictures of waits."""
+    if recorded is None:
+        return None
+    return Run(LABEL, "recorded", LABEL, beside.document, {**recorded, "detail": recorded})
 
 
 def told(recorded: Mapping[str, Any]) -> str:

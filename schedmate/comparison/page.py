@@ -8,7 +8,7 @@ from typing import Any
 
 from schedmate.comparison import nodes, over_time, owners, predicted, ratios, waits
 from schedmate.comparison.axes import data_of
-from schedmate.comparison.own_queue import recorded_in, told, with_recorded
+from schedmate.comparison.own_queue import recorded_in, recorded_run, told, with_recorded
 from schedmate.comparison.runs import Run, differences, jct_ratios, with_delays
 from schedmate.comparison.table import metric_rows
 from schedmate.comparison.who_waits import who_waits
@@ -24,6 +24,7 @@ def page(runs: Sequence[Run], command: str = "") -> str:
     fair = owners.fairness(drawn) if drawn else None
     said = predicted.against_actual(drawn)
     recorded = recorded_in([run.document for run in runs])
+    own = recorded_run(recorded, runs[0])
     return render_page(
         _HERE,
         "page.html.j2",
@@ -39,8 +40,8 @@ def page(runs: Sequence[Run], command: str = "") -> str:
         without=[run.label for run in runs if run.detail is None],
         ratio=ratios.jct_ratio(runs).html if len(runs) > 1 else None,
         over_time=_over_time(drawn),
-        waiting=waits.waiting(drawn).html if drawn else None,
-        panels=[panel.html for panel in waits.waiting_by_size(drawn)],
+        waiting=waits.waiting(drawn, own).html if drawn else None,
+        panels=[panel.html for panel in waits.waiting_by_size(drawn, own)],
         fairness=fair.html if fair else None,
         occupancy=[picture.html for run in drawn for picture in nodes.occupancy(run)],
         predicted=said.html if said else None,

@@ -32,8 +32,9 @@ class Waiting(NamedTuple):
 
 
 def who_waits(runs: Sequence[Run], recorded: Mapping[str, Any] | None) -> Waiting | None:
-    """Those with the most waiting under the first run, in that order; None where the trace names nobody."""
-    said = [(run.label, run.detail) for run in runs if run.detail] + [(LABEL, recorded or {})]
+    """Those with the most waiting by the trace, else under the first run, in that order; None where the trace names
+    nobody."""
+    said = [(LABEL, recorded or {}), *((run.label, run.detail) for run in runs if run.detail)]
     found: list[tuple[str, Mapping[str, Any]]] = [(label, of["waiters"]) for label, of in said if of.get("waiters")]
     if not found:
         return None
@@ -49,4 +50,4 @@ def who_waits(runs: Sequence[Run], recorded: Mapping[str, Any] | None) -> Waitin
 def _cell(row: Mapping[str, Any] | None) -> str:
     if row is None:
         return _UNSAID
-    return f"{short_duration(row['queueing_total_s'])} ({short_duration(row['queueing_mean_s'])} a job)"
+    return f"{short_duration(row['queueing_total_s'])} ({short_duration(row['queueing_mean_s'])})"

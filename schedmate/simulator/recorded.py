@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from analyzers.types import JobRecord
+from schedmate.simulator.detail import waiting_cdf
 from schedmate.simulator.metrics import Distribution, bounded_slowdown, waiting_by_size
 from schedmate.simulator.waiters import waiters
 
@@ -41,4 +42,5 @@ def as_recorded(jobs: Sequence[JobRecord], played: Collection[str]) -> dict[str,
             for bucket, (count, distribution) in waiting_by_size(gpus, waiting_s).items()
         },
         "waiters": waiters(known, waiting_s),
+        "waiting_cdf": waiting_cdf(gpus, waiting_s),
     }
