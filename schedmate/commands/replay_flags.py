@@ -111,12 +111,15 @@ Until = Annotated[
 def stretch(
     jobs: Sequence[JobRecord], from_: str | None, until: str | None, epoch_s: float | None
 ) -> tuple[WarmStart | None, Sequence[JobRecord]]:
-    """What ran at the beginning of a stretch, and the jobs of it; all of them if no stretch was asked for. ``epoch_s``
-    is the Unix time of second 0 of the trace. Raises `UserError`."""
-    from schedmate.simulator.warm_start import warm_start
+    """What ran at the beginning of a stretch, and the jobs of it; all of them if no stretch was asked for.
+
+    Jobs that were held count as submitted when eligible. ``epoch_s`` is the Unix time of second 0 of the trace. Raises
+    `UserError`.
+    """
+    from schedmate.simulator.warm_start import warm_start, when_eligible
 
     if (from_ is None and until is None) or not jobs:
-        return None, jobs
+        return None, sorted(map(when_eligible, jobs), key=lambda job: job.submit_s)
     first_s = jobs[0].submit_s
     begin_s = first_s if from_ is None else _moment_s(from_, "--from", first_s, epoch_s)
     end_s = jobs[-1].submit_s + 1.0 if until is None else _moment_s(until, "--until", first_s, epoch_s)

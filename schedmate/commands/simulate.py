@@ -124,6 +124,7 @@ def simulate(
     from schedmate.simulator import policy_named
     from schedmate.simulator.asked import conditions_of
     from schedmate.simulator.recorded import as_recorded
+    from schedmate.simulator.warm_start import when_eligible
     from schedmate.traces import trace_options
 
     around = conditions_of(
@@ -143,6 +144,7 @@ def simulate(
     if estimates not in ESTIMATES:
         raise UserError(f"--estimates {estimates}: not known", f"give one of {', '.join(ESTIMATES)}")
     jobs, notes = _read(trace, format_, trace_options(column or [], time_unit, delimiter, timezone))
+    held = sum(job is not own for job, own in zip(map(when_eligible, jobs), jobs, strict=True))
     typed = 0
     if cluster is None:
         jobs, typed = _of_any_type(jobs)
@@ -154,6 +156,8 @@ def simulate(
             "map a column with --column user=HEADER, or leave them out",
         )
     warnings = _trace_warnings(trace, notes, jobs, estimates, needing)
+    if held:
+        warnings.append(f"{held} jobs were held in the trace, and count as submitted when only the queue kept them")
     if typed:
         warnings.append(
             f"{typed} jobs of the trace name a GPU type, which is not minded: --nodes says nothing of types "

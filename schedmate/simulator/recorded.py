@@ -12,6 +12,7 @@ from analyzers.types import JobRecord
 from schedmate.simulator.detail import waiting_cdf
 from schedmate.simulator.metrics import Distribution, bounded_slowdown, waiting_by_size
 from schedmate.simulator.waiters import waiters
+from schedmate.simulator.warm_start import when_eligible
 
 
 def as_recorded(jobs: Sequence[JobRecord], played: Collection[str]) -> dict[str, Any] | None:
@@ -24,7 +25,7 @@ def as_recorded(jobs: Sequence[JobRecord], played: Collection[str]) -> dict[str,
     known = [job for job in jobs if job.job_id in played and job.start_s is not None and job.duration_s is not None]
     if not known:
         return None
-    submit_s = np.array([max(job.submit_s, job.eligible_s or job.submit_s) for job in known])
+    submit_s = np.array([when_eligible(job).submit_s for job in known])
     start_s = np.array([job.start_s for job in known], dtype=np.float64)
     work_s = np.array([job.duration_s for job in known], dtype=np.float64)
     ends = [job.end_s if job.end_s is not None else (job.start_s or 0.0) + (job.duration_s or 0.0) for job in known]

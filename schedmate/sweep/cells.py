@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from schedmate.simulator.cluster_file import read_cluster, read_tenants, uniform
 from schedmate.simulator.headline import headline
 from schedmate.simulator.load import at_load
 from schedmate.simulator.shake import shaken
+from schedmate.simulator.warm_start import when_eligible
 from schedmate.sweep.generated import generate
 from schedmate.sweep.spec import Workload
 from schedmate.traces import open_trace
@@ -85,7 +87,7 @@ def read_trace(workload: Workload) -> tuple[tuple[JobRecord, ...], TraceNotes]:
     if workload.trace is None:
         raise ValueError(f"workload {workload.name} has no trace")
     found, notes = open_trace(workload.trace, workload.format, dict(workload.options))
-    records = each_once(found, notes)
+    records: Iterator[JobRecord] = map(when_eligible, each_once(found, notes))
     if workload.cluster is None:  # equal nodes of unknown type take any
         records = (replace(record, gpu_type=None) if record.gpu_type else record for record in records)
     return tuple(sorted(records, key=lambda record: record.submit_s)), notes

@@ -114,6 +114,19 @@ def test_a_job_that_stands_twice_is_replayed_once(schedmate: Run, tmp_path: Path
     assert "job id that came before with another submit time, taken for another job: 1 rows" in told
 
 
+def test_a_job_that_was_held_waits_from_when_only_the_queue_kept_it(schedmate: Run, tmp_path: Path) -> None:
+    """b was submitted with a, for after it; the eligible time of c is behind its start, and so wrong."""
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "job_id,submit_s,eligible_s,start_s,duration_s,gpus\na,0,0,0,10,8\nb,0,100,130,10,8\nc,200,900,210,5,8\n"
+    )
+    found = answer(schedmate("simulate", path, "--nodes", 1, "--json"))
+    assert found["policies"]["fifo"]["queueing_s"]["max"] == 0
+    assert found["policies"]["fifo"]["makespan_s"] == 205
+    assert found["recorded"]["queueing_s"]["mean"] == pytest.approx((0 + 30 + 10) / 3)
+    assert "1 jobs were held in the trace" in " ".join(found["warnings"])
+
+
 def test_no_job_fits_at_all(schedmate: Run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("job_id,submit,duration,gpus\na,0,10,9\n")
     done = schedmate("simulate", tmp_path / "t.csv", "--nodes", 1)
