@@ -184,13 +184,11 @@ class Bounds:
                 most = np.array([news.most_left(plans) for plans in sets.tolist()], dtype=np.int64)
                 may = (gained == 0) | (news.needs[group[at]] <= most[which])
                 at, late = at[may], late[may]
-        live, entries = self._live, self._entries
-        alive = np.array([live[entries[row][2]] is entries[row] for row in at.tolist()], dtype=np.bool_)
-        self._numbers[0, at[~alive]] = _GONE
-        at, late = at[alive], late[alive]
         rank, standing = self._columns[3, at], self._columns[_BOUNDS:, at]
         kind = Kind(group[at], late, lane[at], tenant[at], rooms.asked[group[at]])
-        return Contenders([entries[row] for row in at.tolist()], kind, Standing(rank, *standing), plans is not None)
+        found = Contenders(at, self._entries, self._live, kind, Standing(rank, *standing), plans is not None)
+        self._numbers[0, found.gone] = _GONE
+        return found
 
     def _wanted(self, news: News | None, rooms: Rooms) -> tuple[Ints, Ints]:
         """The rows of those that quota allows now and for whom something may have changed; 1 for those of them for whom
