@@ -80,7 +80,8 @@ def _void_on(state: State, layer: QueueLayer, pool: int, now: float) -> set[Plan
     """The plans of a pool that do not hold: of which something was taken, that have passed, that rest on what moved."""
     plans = [each for each in state.reservations.get(pool, ()) if not each.victims]  # a claim stays as it is
     overrun = layer.broken >> pool & 1 or _is_overrun(state, layer, pool, now)
-    if overrun or any(each.guaranteed and each.start_s < now for each in plans):
+    # One that does not hold as it is, and has not had its turn, says nothing of the others when its time has passed.
+    if overrun or any(p.guaranteed and p.start_s < now and (p.slot, True) not in layer.void for p in plans):
         layer.broken |= 1 << pool
         return {(each.slot, each.guaranteed) for each in plans}
     moved = layer.moved >> pool & 1 or (state.policy.starts_by_plan and any(each.start_s < now for each in plans))
@@ -133,7 +134,7 @@ def _turn(layer: QueueLayer, plans: Sequence[Reservation], void: set[PlanKey], n
     """Where many run, the one job whose plans are to follow what has happened: one whose guaranteed start does not
     hold, else one that has not been looked at for a while. A job with a plan starts as soon as it fits, whatever the
     plan says, so this only makes way for others later."""
-    first = min((slot for slot, guaranteed in void if guaranteed), default=-1)
+    first = min(((layer.renewed_s.get(slot, -math.inf), slot) for slot, sure in void if sure), default=(0.0, -1))[1]
     if first < 0:
         at_s, oldest = _oldest(layer, plans)
         first = oldest if now >= at_s + FOLLOW_S else -1

@@ -148,3 +148,15 @@ def test_who_stands_by_where_many_run_is_looked_at_once_a_second(monkeypatch: py
         scheduler.cycle(tenth / 10)
     assert planned(scheduler) == {ripe}
     assert made == pytest.approx([10.0, 11.0, 12.0, 13.0])
+
+
+def test_of_those_whose_start_does_not_hold_the_one_goes_first_that_has_waited_longest() -> None:
+    scheduler, waiting = blocked_on_all()
+    scheduler.cycle(1.0)
+    layer, first, second = scheduler.state.layer, waiting[0], waiting[1]
+    assert layer is not None
+    plans = [each for plans in scheduler.state.reservations.values() for each in plans]
+    layer.renewed_s = {first: 3.0, second: 2.0}
+    assert plan._turn(layer, plans, {(first, True), (second, True)}, 4.0) == {second}
+    layer.renewed_s = {first: 3.0, second: 4.0}
+    assert plan._turn(layer, plans, {(first, True), (second, True)}, 4.0) == {first}
