@@ -54,8 +54,8 @@ def stuck(scheduler: Scheduler) -> list[str]:
     head of a strict queue has a reason to wait for as long as it takes.
     """
     state, table, layer = scheduler.state, scheduler.state.table, scheduler.state.layer
-    if layer is None:
-        return []
+    if layer is None or (scheduler.evicted and scheduler.wake_s < math.inf):
+        return []  # who has made way for others is looked at again in a cycle that is to come
     idle = set(range(len(state.cluster.pools))) - {table.pools[slot] for slot in table.running()}
     empty = Cluster.rebuilt(state.cluster.spec, [], state.cluster.conditions)
     begins_s = {pool: max(plan.start_s for plan in plans) for pool, plans in state.reservations.items() if plans}

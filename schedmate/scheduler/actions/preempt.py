@@ -339,6 +339,8 @@ class _Preempting:
         table = self._state.table
         for each in taking.victims.chosen:
             self._tx.evict(each.slot, self._now, table.saved_s(each.slot, self._now, told=True), for_another=True)
+        # Those who have left may start elsewhere, and others where they would have: that is for a cycle of its own.
+        self._layer.turn_s = min(self._layer.turn_s, self._now + MOMENT_S)
         found = Found(taking.pool, taking.victims.shares, taking.late, math.inf)
         reason = self._reason(slot, taking.victims.chosen)
         Trial(self._state, self._tx, self._now).start(slot, found, reason)
