@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from schedmate.scheduler.classes import Asks, Looked
 from schedmate.scheduler.cluster_types import UNLIMITED
 from schedmate.scheduler.contenders import Contenders
 from schedmate.scheduler.free_index import FreeIndex
+from schedmate.scheduler.pending import Entry, OrderedEntries
 from schedmate.scheduler.promises import bound_before, place_in_lane, plan_rank, rank
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import asked_milli
@@ -33,6 +34,13 @@ class Since(NamedTuple):
     gone: Sequence[NDArray[np.int64]]
 
 
+class Changed(NamedTuple):
+    """Those for whom something has changed: all of some groups, and others that are new."""
+
+    groups: Collection[int]
+    new: Sequence[Entry]
+
+
 class Prospects:
     """Of one pool, for one `Trial`."""
 
@@ -47,24 +55,31 @@ class Prospects:
         self.groups = self._promising()
 
     def _promising(self) -> list[int]:
-        waiting = self._trial.layer.queue.bounds[self.pool].waiting()
-        if not waiting:
+        bounds = self._trial.layer.queue.bounds[self.pool]
+        groups = bounds.groups()
+        if not groups:
             return []
         asks, index = self._asks(), self._state.cluster.pools[self.pool]
         most = index.levels.bit_length() - 1 if isinstance(index, FreeIndex) else int(index.count.max())
         needs, gpus, free = asks.needs, asks.gpus, index.free_gpus
-        return [group for group in waiting if needs[group] <= most and gpus[group] <= free]
+        return [g for g in groups if needs[g] <= most and gpus[g] <= free and bounds.is_any(g)]
 
-    def few(self, most: int) -> list[int] | None:
-        """The slots of all who might start, in no order; None if they may be more than ``most``."""
-        bounds, since, needs = self._trial.layer.queue.bounds[self.pool], self._since(), self._asks().needs
+    def changed(self) -> Changed:
+        """For whom something has changed since none of those who wait could start."""
+        since, needs = self._since(), self._asks().needs
         if since is None:
-            return bounds.few(self.groups, (), most)
-        changed = {group for group in self.groups if needs[group] <= since.most_freed or self._has_grown(group, since)}
-        return bounds.few(changed, [group for group in self.groups if group not in changed], most)
+            return Changed(self.groups, ())
+        most = since.most_freed
+        changed = {group for group in self.groups if needs[group] <= most or self._has_grown(group, since)}
+        others = [group for group in self.groups if group not in changed]
+        return Changed(changed, self._trial.layer.queue.bounds[self.pool].unseen(others))
+
+    def in_order(self, group: int) -> Mapping[int, OrderedEntries]:
+        """Who waits of a group, by number of the lane."""
+        return self._trial.layer.queue.bounds[self.pool].in_order(group)
 
     def contenders(self) -> Contenders:
-        """The same by class, however many they are."""
+        """The same by class, as columns."""
         bounds, since, plans = self._trial.layer.queue.bounds[self.pool], self._since(), self._plan_bounds()
         needs, milli = self._asks().columns
         asked = np.full(len(milli), _NEVER, dtype=np.int64)
@@ -98,7 +113,8 @@ class Prospects:
         """What has changed since none of those who wait could start; None if that is not known."""
         pool, layer = self.pool, self._trial.layer
         verdicts = self._trial.beside.verdicts(pool)
-        self._clock = verdicts.clock
+        if self._clock < 0:  # what is freed from now on is news next time
+            self._clock = verdicts.clock
         last = layer.queue.looked[pool]
         if last is None or last.settled.undone != layer.undone:
             return None
