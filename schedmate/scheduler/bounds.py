@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schedmate.scheduler.contenders import NOBODY, Contenders, Ints, Kind, Standing
-from schedmate.scheduler.pending import Entry
+from schedmate.scheduler.pending import Entry, OrderedEntries
 
 #: Plans that can be told apart: bits of an integer of 64.
 MOST_PLANS = 62
@@ -102,59 +102,60 @@ class Bounds:
     first asked for. Removal is a mark in ``live``, found out later."""
 
     __slots__ = (
-        "_by_group", "_columns", "_compact_at", "_entries", "_groups", "_live", "_looked_at", "_numbers", "_seen",
-        "_settled",
+        "_columns", "_compact_at", "_entries", "_groups", "_in_order", "_live", "_numbers", "_seen", "_settled",
     )  # fmt: skip
 
     def __init__(self, live: list[Entry | None]) -> None:
         self._live = live
         self._entries: list[Entry] = []
         self._groups: list[int] = []
-        #: The same entries once more; the last of each is alive, or it is to be found out that it is not.
-        self._by_group: dict[int, list[Entry]] = {}
-        #: So many of the first have columns; were there when somebody last looked; had been looked at by then.
-        self._settled = self._looked_at = self._seen = 0
+        #: The same entries by group and lane.
+        self._in_order: dict[int, dict[int, OrderedEntries]] = {}
+        #: So many of the first have columns, so many have been looked at.
+        self._settled = self._seen = 0
         self._compact_at = _SPARE
         # Both have room for more rows than there are entries.
         self._columns: NDArray[np.float64] = np.zeros((_COLUMNS, _SPARE))
         #: Of group, tenant and lane.
         self._numbers: Ints = np.zeros((3, _SPARE), dtype=np.int64)
 
-    def add(self, entry: Entry, group: int) -> None:
+    def add(self, entry: Entry, group: int, lane: int) -> None:
         """A live entry."""
         if len(self._entries) >= self._compact_at:
             self._compact()
         self._entries.append(entry)
         self._groups.append(group)
-        self._by_group.setdefault(group, []).append(entry)
+        lanes = self._in_order.setdefault(group, {})
+        ordered = lanes.get(lane)
+        if ordered is None:
+            ordered = lanes[lane] = OrderedEntries(self._live)
+        ordered.add(entry)
 
-    def waiting(self) -> list[int]:
-        """Numbers of the groups of which somebody waits."""
-        live, by_group = self._live, self._by_group
-        gone = []
-        for group, entries in by_group.items():
-            while entries and live[entries[-1][2]] is not entries[-1]:
-                entries.pop()
-            if not entries:
-                gone.append(group)
-        for group in gone:
-            del by_group[group]
-        return list(by_group)
+    def groups(self) -> list[int]:
+        """Numbers of groups: all of which somebody waits, and some others."""
+        return list(self._in_order)
 
-    def few(self, groups: Collection[int], new_of: Collection[int], most: int) -> list[int] | None:
-        """The slots of all that wait of some groups, and of those of others that have not been looked at; None if they
-        are more than ``most``, or it takes long to say."""
+    def in_order(self, group: int) -> Mapping[int, OrderedEntries]:
+        """Who waits of a group, by number of the lane."""
+        lanes = self._in_order.get(group, {})
+        for lane in [lane for lane, ordered in lanes.items() if ordered.first() is None]:
+            del lanes[lane]
+        if not lanes:
+            self._in_order.pop(group, None)
+        return lanes
+
+    def is_any(self, group: int) -> bool:
+        """Whether somebody waits of a group."""
+        if any(ordered.first() is not None for ordered in self._in_order.get(group, {}).values()):
+            return True
+        self._in_order.pop(group, None)
+        return False
+
+    def unseen(self, groups: Collection[int]) -> list[Entry]:
+        """Who waits of some groups and has not been looked at."""
         live, entries = self._live, self._entries
-        self._looked_at = len(entries)
-        lists = [self._by_group.get(group, ()) for group in groups]
-        if sum(map(len, lists)) + len(entries) - self._seen > 2 * most:
-            return None
-        found = {entry[2] for each in lists for entry in each if live[entry[2]] is entry}
-        for row in range(self._seen, len(entries)) if new_of else ():
-            entry = entries[row]
-            if self._groups[row] in new_of and live[entry[2]] is entry:
-                found.add(entry[2])
-        return list(found) if len(found) <= most else None
+        new = range(self._seen, len(entries)) if groups else ()
+        return [entry for row in new if live[(entry := entries[row])[2]] is entry and self._groups[row] in groups]
 
     def contenders(
         self,
@@ -168,7 +169,6 @@ class Bounds:
         beyond which they run; each by itself where the plans are None, which is not to look at any. ``bound`` is asked
         for each new slot."""
         self._settle(bound)
-        self._looked_at = len(self._entries)
         at, gained = self._wanted(news, rooms) if self._entries else (_NONE, _NONE)
         if not len(at):
             return NOBODY
@@ -207,8 +207,8 @@ class Bounds:
         return found, 1 - otherwise[found]
 
     def see(self) -> None:
-        """All that there were when `few` or `contenders` was last called have been looked at."""
-        self._seen = self._looked_at
+        """All that there are have been looked at."""
+        self._seen = len(self._entries)
 
     def _beyond(self, at: NDArray[np.int64], plans: Sequence[PlanBound], now: float) -> NDArray[np.bool_]:
         """Whether each entry runs beyond each plan, as `Trial.late` has it; shape (plans, entries)."""
@@ -256,9 +256,9 @@ class Bounds:
         self._columns, self._numbers = self._columns[:, alive[:old]], self._numbers[:, alive[:old]]
         self._keep(0, alive)
         self._settled = old
-        self._by_group = {}
-        for entry, number in zip(self._entries, self._groups, strict=True):
-            self._by_group.setdefault(number, []).append(entry)
+        for lanes in self._in_order.values():
+            for ordered in lanes.values():
+                ordered.alive()
         self._compact_at = 2 * len(self._entries) + _SPARE
 
     def _keep(self, first: int, rows: Sequence[int]) -> None:
@@ -267,5 +267,3 @@ class Bounds:
         self._groups[first:] = [self._groups[row] for row in rows]
         if self._seen > first:
             self._seen = first + bisect_left(rows, self._seen)
-        if self._looked_at > first:
-            self._looked_at = first + bisect_left(rows, self._looked_at)

@@ -170,7 +170,7 @@ class ClassQueue:
             group = self._groups[lane.pools, demand] = Group(len(self.groups), demand)
             self.groups.append(group)
         for pool in lane.pools:
-            self.bounds[pool].add(entry, group.number)
+            self.bounds[pool].add(entry, group.number, lane.number)
 
     def ripe_lanes(self, now: float) -> list[QueueLane]:
         """Notes who has waited long enough by now; the lanes in which somebody has."""

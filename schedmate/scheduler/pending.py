@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import islice
 
@@ -67,12 +67,21 @@ class OrderedEntries:
         self._head = 0
         return None
 
+    @property
+    def most(self) -> int:
+        """How many live entries there are at most: some may be removed ones."""
+        return len(self._items) - self._head
+
+    def in_order(self) -> Iterator[Entry]:
+        """The live entries, by and by; nothing is to be added meanwhile."""
+        live = self._live
+        return (entry for entry in islice(self._items, self._head, None) if live[entry[2]] is entry)
+
     def few(self, most: int) -> tuple[Entry, ...]:
         """The first live entries, so many at most; the same object while they are the same."""
         live, known = self._live, self._few
         if known is None or known[0] != most or not all(live[entry[2]] is entry for entry in known[1]):
-            waiting = (entry for entry in islice(self._items, self._head, None) if live[entry[2]] is entry)
-            known = self._few = most, tuple(islice(waiting, most))
+            known = self._few = most, tuple(islice(self.in_order(), most))
         return known[1]
 
     def alive(self) -> list[Entry]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from schedmate.scheduler.classes import Asks, Looked
 from schedmate.scheduler.cluster_types import UNLIMITED
 from schedmate.scheduler.contenders import Contenders
 from schedmate.scheduler.free_index import FreeIndex
+from schedmate.scheduler.pending import Entry, OrderedEntries
 from schedmate.scheduler.promises import bound_before, place_in_lane, plan_rank, rank
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import asked_milli
@@ -27,13 +28,20 @@ _NEVER = UNLIMITED + 1
 
 class Since(NamedTuple):
     """What has changed since none of those who waited could start: the most free GPUs of a node on which something was
-    freed, and these nodes (None if that is not known); what quota left then by tenant, and beside each plan that is
-    gone."""
+    freed, and how often something had been by then; what quota left then by tenant, and beside each plan that is gone.
+    """
 
     most_freed: int
-    nodes: tuple[int, ...] | None
+    clock: int
     rooms: NDArray[np.int64]
     gone: Sequence[Gone]
+
+
+class Changed(NamedTuple):
+    """Those for whom something has changed: all of some groups, and others that are new."""
+
+    groups: Collection[int]
+    new: Sequence[Entry]
 
 
 class Prospects:
@@ -50,32 +58,41 @@ class Prospects:
         self.groups = self._promising()
 
     def _promising(self) -> list[int]:
-        waiting = self._trial.layer.queue.bounds[self.pool].waiting()
-        if not waiting:
+        bounds = self._trial.layer.queue.bounds[self.pool]
+        groups = bounds.groups()
+        if not groups:
             return []
         asks, index = self._asks(), self._state.cluster.pools[self.pool]
         most = index.levels.bit_length() - 1 if isinstance(index, FreeIndex) else int(index.count.max())
         needs, gpus, free = asks.needs, asks.gpus, index.free_gpus
-        return [group for group in waiting if needs[group] <= most and gpus[group] <= free]
+        return [g for g in groups if needs[g] <= most and gpus[g] <= free and bounds.is_any(g)]
 
-    def few(self, most: int) -> list[int] | None:
-        """The slots of all who might start, in no order; None if they may be more than ``most``."""
-        bounds, since, needs = self._trial.layer.queue.bounds[self.pool], self._since(), self._asks().needs
+    def changed(self) -> Changed:
+        """For whom something has changed since none of those who wait could start."""
+        since, needs = self._since(), self._asks().needs
         if since is None:
-            return bounds.few(self.groups, (), most)
-        changed = {group for group in self.groups if needs[group] <= since.most_freed or self._has_grown(group, since)}
-        return bounds.few(changed, [group for group in self.groups if group not in changed], most)
+            return Changed(self.groups, ())
+        most = since.most_freed
+        changed = {group for group in self.groups if needs[group] <= most or self._has_grown(group, since)}
+        others = [group for group in self.groups if group not in changed]
+        return Changed(changed, self._trial.layer.queue.bounds[self.pool].unseen(others))
+
+    def in_order(self, group: int) -> Mapping[int, OrderedEntries]:
+        """Who waits of a group, by number of the lane."""
+        return self._trial.layer.queue.bounds[self.pool].in_order(group)
 
     def contenders(self) -> Contenders:
-        """The same by class, however many they are."""
+        """The same by class, as columns."""
         bounds, since, plans = self._trial.layer.queue.bounds[self.pool], self._since(), self._plan_bounds()
         needs, milli = self._asks().columns
         asked = np.full(len(milli), _NEVER, dtype=np.int64)
         asked[self.groups] = milli[self.groups]
         news = None if since is None else News(needs <= since.most_freed, since.rooms, since.gone)
-        if news is not None and since is not None and (nodes := since.nodes) is not None:
-            beside, pool = self._trial.beside, self.pool
-            news = news._replace(needs=needs, most_left=lambda late: beside.most_left(pool, nodes, late))
+        if news is not None and since is not None:
+            beside, pool, free = self._trial.beside, self.pool, free_on(self._state.cluster.pools[self.pool])
+            nodes = beside.verdicts(pool).freed_since(free, since.clock)
+            if nodes is not None:
+                news = news._replace(needs=needs, most_left=lambda late: beside.most_left(pool, nodes, late))
         rooms = Rooms(self.room_now(), self.room_then(), asked)
         return bounds.contenders(news, plans if len(plans) <= MOST_PLANS else None, self._now, self._bound, rooms)
 
@@ -104,7 +121,8 @@ class Prospects:
         """What has changed since none of those who wait could start; None if that is not known."""
         pool, layer = self.pool, self._trial.layer
         verdicts = self._trial.beside.verdicts(pool)
-        self._clock = verdicts.clock
+        if self._clock < 0:  # what is freed from now on is news next time
+            self._clock = verdicts.clock
         last = layer.queue.looked[pool]
         if last is None or last.settled.undone != layer.undone:
             return None
@@ -118,8 +136,7 @@ class Prospects:
                     gone.append((left, self._left_beside(instead.get((plan.slot, plan.guaranteed)), before, there)))
                 elif now.rank > before.rank or now.bound_before < before.bound_before or now.behind != before.behind:
                     return None  # it binds fewer
-        since, free = last.settled.clock, free_on(self._state.cluster.pools[pool])
-        return Since(verdicts.most_freed(since), verdicts.freed_since(free, since), last.settled.rooms, gone)
+        return Since(verdicts.most_freed(last.settled.clock), last.settled.clock, last.settled.rooms, gone)
 
     def _left_beside(
         self, plan: Reservation | None, before: PlanBound, there: Mapping[int, PlanBound]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
@@ -369,17 +370,18 @@ class Scheduler:
 
     def _layered_wake_s(self, layer: QueueLayer) -> float:
         last_s, table, planned = self._last_s, self.state.table, self.state.reservations
-        times = [next((e for e, _ in layer.ends[pool].order if e > last_s), math.inf) for pool in planned]
-        for plans in planned.values():  # a job with a guaranteed plan starts by that one
-            sure = {each.slot for each in plans if each.guaranteed}
-            times += [each.start_s for each in plans if each.guaranteed or each.slot not in sure]
-        times += [by_s for by_s, _ in layer.leaving.order[:1]]
-        times.append(layer.spared_s)
         while layer.waits and table.live[layer.waits[0][2]] is None:
             heappop(layer.waits)
+        times = [layer.spared_s, layer.grow_s, layer.look_s, layer.turn_s]
+        times += [by_s for by_s, _ in layer.leaving.order[:1]]
         times += [at_s for at_s, _, _ in layer.waits[:1]]
-        times += [layer.grow_s, layer.look_s, layer.turn_s]
-        return min((at_s for at_s in times if at_s > last_s), default=math.inf)
+        for pool, plans in planned.items():  # a job with a guaranteed plan starts by that one
+            order = layer.ends[pool].order
+            following = bisect_right(order, (last_s, math.inf))
+            times += [end_s for end_s, _ in order[following : following + 1]]
+            sure = {each.slot for each in plans if each.guaranteed}
+            times += [each.start_s for each in plans if each.guaranteed or each.slot not in sure]
+        return min([at_s for at_s in times if at_s > last_s], default=math.inf)
 
     def decision(self, slot: int, now: float | None = None) -> Decision:
         """What was decided about the job in ``slot``, and why, in words; ``now`` None is the time of the last cycle."""

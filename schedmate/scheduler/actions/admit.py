@@ -33,11 +33,19 @@ def admit(state: State, tx: Transaction, now: float) -> None:
     layer = state.layer
     if layer is None:
         return
-    for slot in _without_plan(state, layer):
-        tx.release(slot)
-    trial, by_plan = Trial(state, tx, now), state.policy.starts_by_plan
+    trial = Trial(state, tx, now)
+    if layer.reserved:
+        for slot in _without_plan(state, layer):
+            tx.release(slot)
+        _start_reserved(state, trial, now)
+    _Heads(state, tx, trial, now).start_all()
+
+
+def _start_reserved(state: State, trial: Trial, now: float) -> None:
+    """Those with a reservation, by class."""
+    by_plan = state.policy.starts_by_plan
     due = {each.slot for plans in state.reservations.values() for each in plans if each.start_s <= now}
-    for slot in sorted(layer.reserved, key=lambda slot: rank(state, slot)):
+    for slot in sorted(trial.layer.reserved, key=lambda slot: rank(state, slot)):
         if by_plan and slot not in due:
             continue
         found = None if by_plan or _is_settled(trial, slot) else trial.find(slot)
@@ -49,11 +57,12 @@ def admit(state: State, tx: Transaction, now: float) -> None:
         found = _planned(state, trial, slot, now)
         if found is not None:
             _start_as_planned(trial, slot, found)
-    _Heads(state, tx, trial, now).start_all()
 
 
 def _without_plan(state: State, layer: QueueLayer) -> list[int]:
     """The slots with a reservation of which no plan holds any more."""
+    if not layer.reserved:
+        return []
     planned = {each.slot for plans in state.reservations.values() for each in plans}
     return [slot for slot in layer.reserved if slot not in planned]
 

@@ -1,21 +1,24 @@
 """Start later jobs that delay nobody who has a reservation. What may start is told by `Trial`.
 
 Without gained capacity only the jobs that are new since the last cycle are looked at. Otherwise those are for whom
-something has changed: one by one where they are few, by class where they are many (`Contest`).
+something has changed: one by one where they are few (`Walk`), by columns where they are many (`Contest`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 
 from schedmate.scheduler.contest import Contest
-from schedmate.scheduler.prospects import Prospects
+from schedmate.scheduler.pending import Entry
+from schedmate.scheduler.prospects import Changed, Prospects
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction
 from schedmate.scheduler.trial import Place, Trial
+from schedmate.scheduler.walk import Walk
 
-#: So many jobs are looked at one by one in less time than it takes to sort out by columns who might start.
-FEW = 64
+#: So many jobs are looked at one by one in less time than it takes to sort out by columns who might start; of more, but
+#: not ``MANY``, so many that can not start.
+FEW, TRIES, MANY = 64, 16, 1024
 
 
 def fill(state: State, tx: Transaction, now: float) -> None:
@@ -44,44 +47,29 @@ def _start_waiting(state: State, trial: Trial, gained: int, now: float) -> None:
     every = range(len(state.cluster.pools))
     while gained:
         plans = [len(state.reservations.get(pool, ())) for pool in every]
-        prospects = [
-            each for pool in every if gained >> pool & 1 if (each := Prospects(state, trial, pool, now)).groups
-        ]
-        few = [each.few(FEW) for each in prospects]
-        if None in few:
+        pools = [pool for pool in every if gained >> pool & 1]
+        prospects = [each for pool in pools if (each := Prospects(state, trial, pool, now)).groups]
+        changed = [each.changed() for each in prospects]
+        if not _start_few(Walk(state, trial, gained), prospects, changed):
             Contest(state, trial, prospects).start_all()
-        else:
-            _start_few(state, trial, {slot for slots in few for slot in slots or ()}, gained)
         gained = sum(1 << pool for pool in every if len(state.reservations.get(pool, ())) < plans[pool])
-        for each, slots in zip(prospects, few, strict=True):
-            if slots != [] and not gained >> each.pool & 1:  # else what is noted still holds
+        for each, those in zip(prospects, changed, strict=True):
+            if (those.groups or those.new) and not gained >> each.pool & 1:  # else what is noted still holds
                 each.note()
 
 
-def _start_few(state: State, trial: Trial, slots: Collection[int], gained: int) -> None:
-    """One walk through some jobs in the order of the queue, as capacity only shrinks on the way; but a start sets its
-    tenant back."""
-    left, fair = _last_first(state, trial, slots), trial.layer.fair
-    while left:
-        slot = left.pop()
-        lane = state.table.queue_lanes[slot]
-        if lane is not None and lane.pool_bits & ~gained:
-            gaining = [pool for pool in lane.pools if gained >> pool & 1]
-            found = trial.find(slot) if trial.find(slot, gaining) is not None else None
-        else:
-            found = trial.find(slot)
-        if found is not None:
-            trial.start(slot, found)
-            left = left if fair is None else _last_first(state, trial, left)
-
-
-def _last_first(state: State, trial: Trial, slots: Collection[int]) -> list[int]:
-    """Against the order of the queue."""
-    if len(slots) < 2:
-        return list(slots)
-    lanes, entries = state.table.queue_lanes, state.table.entries
-    places = [(trial.place_of(lane, entries[slot]), slot) for slot in slots if (lane := lanes[slot]) is not None]
-    return [slot for _, slot in sorted(places, reverse=True)]
+def _start_few(walk: Walk, prospects: list[Prospects], changed: list[Changed]) -> bool:
+    """Those for whom something has changed, one by one; False if they are too many for that."""
+    new = [(entry,) for each in changed for entry in each.new]
+    classes, most = dict[tuple[int, int], Iterable[Entry]](), len(new)
+    for each, those in zip(prospects, changed, strict=True):
+        for group in those.groups:
+            for lane, ordered in each.in_order(group).items():
+                classes[group, lane] = ordered.in_order()
+                most += ordered.most
+            if most > MANY:
+                return False
+    return walk.start_all([*classes.values(), *new], most if most <= FEW else TRIES)
 
 
 def _start_fresh(state: State, trial: Trial, fresh: list[int], gained: int) -> None:

@@ -102,7 +102,7 @@ def test_contenders_are_those_of_the_rule(jobs: list[Bound], data: st.DataObject
         for slot in part:
             entry = live[slot]
             assert entry is not None
-            bounds.add(entry, slot % GROUPS)
+            bounds.add(entry, slot % GROUPS, jobs[slot].lane)
         found = bounds.contenders(None, plans, NOW, lambda slot: jobs[slot], rooms)
         expected: dict[tuple[int, int, int], list[Entry]] = {}
         for slot in range(part.stop):
@@ -138,7 +138,7 @@ def test_only_those_are_looked_at_for_whom_something_has_changed(jobs: list[Boun
             bounds.contenders(None, plans, NOW, lambda slot: jobs[slot], rooms)
             bounds.see()
         assert entry is not None
-        bounds.add(entry, slot % GROUPS)
+        bounds.add(entry, slot % GROUPS, jobs[slot].lane)
     found = bounds.contenders(news, plans, NOW, lambda slot: jobs[slot], rooms)
     expected = set()
     for slot, job in enumerate(jobs):
@@ -161,7 +161,7 @@ def test_classes_are_dropped_by_fit_and_quota(jobs: list[Bound], data: st.DataOb
     bounds = Bounds(live)
     for slot, entry in enumerate(live):
         assert entry is not None
-        bounds.add(entry, slot % GROUPS)
+        bounds.add(entry, slot % GROUPS, jobs[slot].lane)
     found = bounds.contenders(None, plans, NOW, lambda slot: jobs[slot], rooms)
     kinds = {number: tuple(int(each[number]) for each in found.kind) for number in found.left().tolist()}
     if not kinds:
@@ -181,34 +181,33 @@ def test_classes_are_dropped_by_fit_and_quota(jobs: list[Bound], data: st.DataOb
     assert set(found.left().tolist()) == allowed
 
 
-@given(st.lists(bound, max_size=90), st.sets(st.integers(0, GROUPS - 1)), st.integers(0, 90), st.data())
-def test_few_are_those_of_some_groups_and_the_new_ones_of_others(
-    jobs: list[Bound], wanted: set[int], most: int, data: st.DataObject
-) -> None:
+@given(st.lists(bound, max_size=90), st.sets(st.integers(0, GROUPS - 1)), st.data())
+def test_who_waits_by_group_and_lane_and_who_is_new(jobs: list[Bound], wanted: set[int], data: st.DataObject) -> None:
     live, rooms, plans = asked_of(jobs, data)
     bounds, new = Bounds(live), len(jobs) // 2
     for slot in range(len(jobs)):
         if slot == new:
             if data.draw(st.booleans()):
                 bounds.contenders(None, plans, NOW, lambda slot: jobs[slot], rooms)
-            else:
-                bounds.few(range(GROUPS), (), most)
             bounds.see()
         entry = live[slot]
         assert entry is not None
-        bounds.add(entry, slot % GROUPS)
+        bounds.add(entry, slot % GROUPS, jobs[slot].lane)
         if data.draw(st.booleans()):
             live[slot] = None
-    others = sorted(set(range(GROUPS)) - wanted)
-    waiting = {slot for slot, entry in enumerate(live) if entry is not None}
-    assert set(bounds.waiting()) == {slot % GROUPS for slot in waiting}
-    expected = {slot for slot in waiting if slot % GROUPS in wanted or (slot >= new and others)}
-    found = bounds.few(wanted, others, most)
-    if found is None:
-        assert len(expected) > most or len(jobs) > 2 * most, "few, and it takes no long to say"
-    else:
-        assert sorted(found) == sorted(expected)
-        assert len(found) <= most
+    waiting: dict[int, dict[int, list[Entry]]] = {}
+    for slot, entry in enumerate(live):
+        if entry is not None:
+            waiting.setdefault(slot % GROUPS, {}).setdefault(jobs[slot].lane, []).append(entry)
+    found = {
+        group: {lane: list(each.in_order()) for lane, each in bounds.in_order(group).items()}
+        for group in bounds.groups()
+        if bounds.is_any(group)
+    }
+    assert found == {group: {lane: sorted(own) for lane, own in lanes.items()} for group, lanes in waiting.items()}
+    assert sorted(bounds.unseen(wanted)) == sorted(
+        entry for slot, entry in enumerate(live) if entry is not None and slot >= new and slot % GROUPS in wanted
+    )
 
 
 @given(st.lists(bound, min_size=1, max_size=20), st.data())
@@ -217,7 +216,7 @@ def test_a_plan_that_is_gone_takes_its_bit_along(jobs: list[Bound], data: st.Dat
     bounds = Bounds(live)
     for slot, entry in enumerate(live):
         assert entry is not None
-        bounds.add(entry, slot % GROUPS)
+        bounds.add(entry, slot % GROUPS, jobs[slot].lane)
     found = bounds.contenders(None, plans, NOW, lambda slot: jobs[slot], rooms)
     if not plans:
         return

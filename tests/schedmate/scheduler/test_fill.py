@@ -1,4 +1,4 @@
-"""Few who might start are looked at one by one, many by class: that changes no decision."""
+"""Few who might start are looked at one by one, many by columns: that changes no decision."""
 
 from __future__ import annotations
 
@@ -28,12 +28,17 @@ world = _beside("world")
 LAYERED = {name: policy for name, policy in random_events.policies().items() if policy.reservations is not None}
 
 
-def history(policy: str, seed: int, events: int, few: int) -> Any:
-    """What was decided, where so ``few`` are looked at one by one; -1: nobody is."""
+#: FEW, TRIES, MANY: nobody, everybody, and now and then somebody is looked at one by one.
+BY_COLUMNS, ONE_BY_ONE, MIXED = (0, 0, -1), (1000, 0, 1000), (1, 1, 8)
+
+
+def history(policy: str, seed: int, events: int, sizes: tuple[int, int, int]) -> Any:
+    """What was decided."""
     draw = random_events.Seeded(seed)
     spec = random_events.cluster(draw)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fill, "FEW", few)
+        for name, size in zip(("FEW", "TRIES", "MANY"), sizes, strict=True):
+            patch.setattr(fill, name, size)
         patch.setattr(world, "stuck", lambda scheduler: [])  # two ways are compared here, right or wrong
         place = world.World(spec, LAYERED[policy], random_events.tenants(draw, spec))
         while place.events < events:
@@ -43,14 +48,14 @@ def history(policy: str, seed: int, events: int, few: int) -> Any:
 
 @settings(max_examples=80, deadline=None)
 @given(policy=st.sampled_from(sorted(LAYERED)), seed=st.integers(0, 1 << 30))
-def test_one_by_one_and_by_class_the_same_start(policy: str, seed: int) -> None:
-    by_class = history(policy, seed, 60, few=-1)
-    assert history(policy, seed, 60, few=1000) == by_class
-    assert history(policy, seed, 60, few=2) == by_class, "now by one and now by the other"
+def test_one_by_one_and_by_columns_the_same_start(policy: str, seed: int) -> None:
+    by_columns = history(policy, seed, 60, BY_COLUMNS)
+    assert history(policy, seed, 60, ONE_BY_ONE) == by_columns
+    assert history(policy, seed, 60, MIXED) == by_columns
 
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 1 << 30))
 def test_the_same_start_where_some_stand_by(seed: int) -> None:
     policy = "core, patient, two planned, two reserved"
-    assert history(policy, seed, 80, few=1000) == history(policy, seed, 80, few=-1)
+    assert history(policy, seed, 80, ONE_BY_ONE) == history(policy, seed, 80, BY_COLUMNS)
