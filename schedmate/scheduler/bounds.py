@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +40,10 @@ class Bound(NamedTuple):
     shift_s: float = 0.0
 
 
+#: What quota left by tenant beside a plan that is gone, and what it leaves beside the one in its place.
+Gone = tuple[NDArray[np.int64], NDArray[np.int64] | None]
+
+
 class PlanBound(NamedTuple):
     """A plan: when it starts, the rank of its class, whether hard limits alone count against it, whether a promise to
     leave counts as well, and before when jobs of a higher class must have come to be bound by it too. A tentative one
@@ -50,6 +55,17 @@ class PlanBound(NamedTuple):
     takes_promise: bool
     bound_before: float
     behind: tuple[float, float, int] | None = None
+
+    def binds_no_less(self, other: PlanBound) -> bool:
+        """Whether every job that runs beyond another plan runs beyond this one as well."""
+        return (
+            self.start_s <= other.start_s
+            and self.rank <= other.rank
+            and self.bound_before >= other.bound_before
+            and self.behind == other.behind
+            and self.hard >= other.hard
+            and self.takes_promise <= other.takes_promise
+        )
 
 
 class Rooms(NamedTuple):
@@ -63,33 +79,82 @@ class Rooms(NamedTuple):
 
 class News(NamedTuple):
     """What may let a job start that could not when all were looked at: to whose groups something that was freed
-    matters, shape (groups,); what quota left then by tenant, shape (tenants,), and beside each plan that is gone."""
+    matters, shape (groups,); what quota left then by tenant, shape (tenants,), and beside each plan that is gone, with
+    what it leaves now beside the plan that stands in its place and binds nobody less, if there is one. ``most_left``
+    tells the most free GPUs on any node on which something was freed beside some plans (bits), ``needs`` how many a
+    node must have to be of use for a group, shape (groups,); None where that is not known."""
 
     gained: NDArray[np.bool_]
     rooms: NDArray[np.int64]
-    gone: Sequence[NDArray[np.int64]]
+    gone: Sequence[Gone]
+    needs: NDArray[np.int64] | None = None
+    most_left: Callable[[int], int] | None = None
+
+
+def lacked(asked: Ints | int, left: Ints, leaves: Ints | None) -> NDArray[np.bool_]:
+    """Whether what was left beside a plan was too little, and that may be otherwise now (see `Gone`)."""
+    found: NDArray[np.bool_] = left < asked if leaves is None else (left < asked) & (leaves >= asked)
+    return found
 
 
 class Bounds:
-    """Entries with their bounds and the number of a group each, in no order. Removal is a mark in ``live``, found out
-    later."""
+    """Entries with the number of a group each, in no order, and columns of their bounds that are made when they are
+    first asked for. Removal is a mark in ``live``, found out later."""
 
-    __slots__ = ("_columns", "_compact_at", "_entries", "_live", "_new", "_numbers")
+    __slots__ = (
+        "_by_group", "_columns", "_compact_at", "_entries", "_groups", "_live", "_looked_at", "_numbers", "_seen",
+        "_settled",
+    )  # fmt: skip
 
     def __init__(self, live: list[Entry | None]) -> None:
         self._live = live
         self._entries: list[Entry] = []
-        self._new: list[int] = []
+        self._groups: list[int] = []
+        #: The same entries once more; the last of each is alive, or it is to be found out that it is not.
+        self._by_group: dict[int, list[Entry]] = {}
+        #: So many of the first have columns; were there when somebody last looked; had been looked at by then.
+        self._settled = self._looked_at = self._seen = 0
         self._compact_at = _SPARE
         # Both have room for more rows than there are entries.
         self._columns: NDArray[np.float64] = np.zeros((_COLUMNS, _SPARE))
-        #: Of group, tenant and lane; whether it has been looked at.
-        self._numbers: Ints = np.zeros((4, _SPARE), dtype=np.int64)
+        #: Of group, tenant and lane.
+        self._numbers: Ints = np.zeros((3, _SPARE), dtype=np.int64)
 
     def add(self, entry: Entry, group: int) -> None:
         """A live entry."""
+        if len(self._entries) >= self._compact_at:
+            self._compact()
         self._entries.append(entry)
-        self._new.append(group)
+        self._groups.append(group)
+        self._by_group.setdefault(group, []).append(entry)
+
+    def waiting(self) -> list[int]:
+        """Numbers of the groups of which somebody waits."""
+        live, by_group = self._live, self._by_group
+        gone = []
+        for group, entries in by_group.items():
+            while entries and live[entries[-1][2]] is not entries[-1]:
+                entries.pop()
+            if not entries:
+                gone.append(group)
+        for group in gone:
+            del by_group[group]
+        return list(by_group)
+
+    def few(self, groups: Collection[int], new_of: Collection[int], most: int) -> list[int] | None:
+        """The slots of all that wait of some groups, and of those of others that have not been looked at; None if they
+        are more than ``most``, or it takes long to say."""
+        live, entries = self._live, self._entries
+        self._looked_at = len(entries)
+        lists = [self._by_group.get(group, ()) for group in groups]
+        if sum(map(len, lists)) + len(entries) - self._seen > 2 * most:
+            return None
+        found = {entry[2] for each in lists for entry in each if live[entry[2]] is entry}
+        for row in range(self._seen, len(entries)) if new_of else ():
+            entry = entries[row]
+            if self._groups[row] in new_of and live[entry[2]] is entry:
+                found.add(entry[2])
+        return list(found) if len(found) <= most else None
 
     def contenders(
         self,
@@ -103,40 +168,47 @@ class Bounds:
         beyond which they run; each by itself where the plans are None, which is not to look at any. ``bound`` is asked
         for each new slot."""
         self._settle(bound)
-        at = self._wanted(news, rooms) if self._entries else _NONE
+        self._looked_at = len(self._entries)
+        at, gained = self._wanted(news, rooms) if self._entries else (_NONE, _NONE)
         if not len(at):
             return NOBODY
-        group, tenant, lane, _ = self._numbers
+        group, tenant, lane = self._numbers
         late = np.zeros(len(at), dtype=np.int64)
         if plans and len(at):
             beyond = self._beyond(at, plans, now)
             may = (~beyond | (rooms.then[:, tenant[at]] >= rooms.asked[group[at]])).all(axis=0)
             weights = 1 << np.arange(len(plans), dtype=np.int64)
-            at, late = at[may], (weights @ beyond)[may]
-        live, entries = self._live, self._entries
-        alive = np.array([live[entries[row][2]] is entries[row] for row in at.tolist()], dtype=np.bool_)
-        self._numbers[0, at[~alive]] = _GONE
-        at, late = at[alive], late[alive]
+            at, late, gained = at[may], (weights @ beyond)[may], gained[may]
+            if news is not None and news.most_left is not None and news.needs is not None:
+                sets, which = np.unique(late, return_inverse=True)
+                most = np.array([news.most_left(plans) for plans in sets.tolist()], dtype=np.int64)
+                may = (gained == 0) | (news.needs[group[at]] <= most[which])
+                at, late = at[may], late[may]
         rank, standing = self._columns[3, at], self._columns[_BOUNDS:, at]
         kind = Kind(group[at], late, lane[at], tenant[at], rooms.asked[group[at]])
-        return Contenders([entries[row] for row in at.tolist()], kind, Standing(rank, *standing), plans is not None)
-
-    def _wanted(self, news: News | None, rooms: Rooms) -> Ints:
-        """The rows of those that quota allows now and for whom something may have changed."""
-        group, tenant, _, seen = self._numbers[:, : len(self._entries)]
-        asked = rooms.asked[group]  # of the last group for those that are gone
-        may = (group != _GONE) & (rooms.now[tenant] >= asked)
-        if news is not None:
-            wanted = news.gained[group] | (seen == 0) | (news.rooms[tenant] < asked)
-            for left in news.gone:
-                wanted |= left[tenant] < asked
-            may &= wanted
-        found: Ints = may.nonzero()[0]
+        found = Contenders(at, self._entries, self._live, kind, Standing(rank, *standing), plans is not None)
+        self._numbers[0, found.gone] = _GONE
         return found
 
+    def _wanted(self, news: News | None, rooms: Rooms) -> tuple[Ints, Ints]:
+        """The rows of those that quota allows now and for whom something may have changed; 1 for those of them for whom
+        that is but what was freed."""
+        group, tenant, _ = self._numbers[:, : len(self._entries)]
+        asked = rooms.asked[group]  # of the last group for those that are gone
+        may = (group != _GONE) & (rooms.now[tenant] >= asked)
+        if news is None:
+            found: Ints = may.nonzero()[0]
+            return found, np.zeros_like(found)
+        otherwise = news.rooms[tenant] < asked
+        otherwise[self._seen :] = True
+        for left, leaves in news.gone:
+            otherwise |= lacked(asked, left[tenant], None if leaves is None else leaves[tenant])
+        found = (may & (otherwise | news.gained[group])).nonzero()[0]
+        return found, 1 - otherwise[found]
+
     def see(self) -> None:
-        """All that there are have been looked at."""
-        self._numbers[3, : len(self._entries) - len(self._new)] = 1
+        """All that there were when `few` or `contenders` was last called have been looked at."""
+        self._seen = self._looked_at
 
     def _beyond(self, at: NDArray[np.int64], plans: Sequence[PlanBound], now: float) -> NDArray[np.bool_]:
         """Whether each entry runs beyond each plan, as `Trial.late` has it; shape (plans, entries)."""
@@ -158,27 +230,42 @@ class Bounds:
         return beyond
 
     def _settle(self, bound: Callable[[int], Bound]) -> None:
-        """Columns for what is new, and none for what is gone when there is much of it."""
-        entries, live, old = self._entries, self._live, len(self._entries) - len(self._new)
-        if self._new:
-            kept = [row for row in range(old, len(entries)) if live[entries[row][2]] is entries[row]]
-            end = old + len(kept)
-            if end > self._columns.shape[1]:
-                more = ((0, 0), (0, end))
-                self._columns, self._numbers = np.pad(self._columns, more), np.pad(self._numbers, more)
-            groups = [self._new[row - old] for row in kept]
-            self._entries = entries[:old] + [entries[row] for row in kept]
-            self._new = []
-            for row, (group, entry) in enumerate(zip(groups, self._entries[old:], strict=True), old):
-                each = bound(entry[2])
-                self._columns[:, row] = (*each[:_BOUNDS], entry[0], each.shift_s, entry[1])
-                self._numbers[:, row] = group, each.tenant, each.lane, 0
-        if len(self._entries) > self._compact_at:
-            self._compact()
+        """Columns for what is new."""
+        entries, live, old = self._entries, self._live, self._settled
+        if old == len(entries):
+            return
+        kept = [row for row in range(old, len(entries)) if live[entries[row][2]] is entries[row]]
+        self._keep(old, kept)
+        end = old + len(kept)
+        if end > self._columns.shape[1]:
+            more = ((0, 0), (0, end))
+            self._columns, self._numbers = np.pad(self._columns, more), np.pad(self._numbers, more)
+        for row in range(old, end):
+            entry = self._entries[row]
+            each = bound(entry[2])
+            self._columns[:, row] = (*each[:_BOUNDS], entry[0], each.shift_s, entry[1])
+            self._numbers[:, row] = self._groups[row], each.tenant, each.lane
+        self._settled = end
 
     def _compact(self) -> None:
-        entries, live, group = self._entries, self._live, self._numbers[0].tolist()
-        rest = [row for row, entry in enumerate(entries) if live[entry[2]] is entry and group[row] != _GONE]
-        self._columns, self._numbers = self._columns[:, rest], self._numbers[:, rest]
-        self._entries = [entries[row] for row in rest]
-        self._compact_at = 2 * len(rest) + _SPARE
+        """Nothing of what is gone."""
+        entries, live, group = self._entries, self._live, self._numbers[0, : self._settled].tolist()
+        alive = [row for row, entry in enumerate(entries) if live[entry[2]] is entry]
+        alive = [row for row in alive if row >= self._settled or group[row] != _GONE]
+        old = bisect_left(alive, self._settled)
+        self._columns, self._numbers = self._columns[:, alive[:old]], self._numbers[:, alive[:old]]
+        self._keep(0, alive)
+        self._settled = old
+        self._by_group = {}
+        for entry, number in zip(self._entries, self._groups, strict=True):
+            self._by_group.setdefault(number, []).append(entry)
+        self._compact_at = 2 * len(self._entries) + _SPARE
+
+    def _keep(self, first: int, rows: Sequence[int]) -> None:
+        """Some rows only of those from the first one on."""
+        self._entries[first:] = [self._entries[row] for row in rows]
+        self._groups[first:] = [self._groups[row] for row in rows]
+        if self._seen > first:
+            self._seen = first + bisect_left(rows, self._seen)
+        if self._looked_at > first:
+            self._looked_at = first + bisect_left(rows, self._looked_at)

@@ -51,21 +51,37 @@ class Group(NamedTuple):
 
 class Looked(NamedTuple):
     """The state of a pool in which none of those that waited for it could start: see `Settled`; and of each plan its
-    `PlanBound`, and what quota leaves when it begins, shape (plans, tenants)."""
+    `PlanBound`, and what quota leaves when it begins, shape (tenants,)."""
 
     settled: Settled
     bounds: tuple[PlanBound, ...]
-    then: NDArray[np.int64]
+    then: tuple[NDArray[np.int64], ...]
 
 
-class Asks(NamedTuple):
+class Asks:
     """By number of a group, what it asks of one pool: the free GPUs below which no node is of use to it, those that it
-    takes in all at least, and what it counts in milli-GPU; shape (groups,). Of those alone that somebody has wanted to
-    know."""
+    takes in all at least, and what it counts in milli-GPU. Of those alone that somebody has wanted to know."""
 
-    needs: NDArray[np.int64]
-    gpus: NDArray[np.int64]
-    milli: NDArray[np.int64]
+    __slots__ = ("_columns", "gpus", "milli", "needs")
+
+    def __init__(self) -> None:
+        self.needs: list[int] = []
+        self.gpus: list[int] = []
+        self.milli: list[int] = []
+        self._columns: NDArray[np.int64] = np.zeros((2, 0), dtype=np.int64)
+
+    def add(self, need: int, gpus: int, milli: int) -> None:
+        """What the next group asks for."""
+        self.needs.append(need)
+        self.gpus.append(gpus)
+        self.milli.append(milli)
+
+    @property
+    def columns(self) -> NDArray[np.int64]:
+        """Needs and milli-GPU; shape (2, groups). Not to be changed."""
+        if self._columns.shape[1] < len(self.needs):
+            self._columns = np.array((self.needs, self.milli), dtype=np.int64)
+        return self._columns
 
 
 class QueueLane:
@@ -119,7 +135,7 @@ class ClassQueue:
         self._groups: dict[tuple[tuple[int, ...], Demand], Group] = {}
         self.groups: list[Group] = []
         self.bounds = [Bounds(live) for _ in range(pools)]
-        self.asks = [Asks(*np.zeros((3, 0), dtype=np.int64)) for _ in range(pools)]
+        self.asks = [Asks() for _ in range(pools)]
         self.looked: list[Looked | None] = [None] * pools
         self.reserved: set[int] = set()
         self.young: list[tuple[float, Entry, int]] = []

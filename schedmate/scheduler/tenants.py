@@ -84,14 +84,15 @@ class TenantTree:
 
     ``guaranteed``, ``most`` (what a node may use) and ``kept`` (what it does not lend) are milli-GPU by [tenant][pool].
     ``top``: the nodes right below the cluster, ``own_top`` of each tenant the one that it belongs to; ``kept_at_top``
-    by [pool][tenant] is what those do not lend with all below them, 0 for others.
+    by [pool][tenant] is what those do not lend with all below them, 0 for others. ``no_limits``: what is left by tenant
+    where nobody's use is limited, shape (tenants,).
     Raises ``ValueError`` for unknown GPU types, two tenants of one name, or children that are guaranteed more than
     their parent.
     """
 
     __slots__ = (
-        "guaranteed", "kept", "kept_at_top", "most", "names", "numbers", "own_top", "parents", "pools", "queueing",
-        "top", "unused", "weights",
+        "guaranteed", "kept", "kept_at_top", "most", "names", "no_limits", "numbers", "own_top", "parents", "pools",
+        "queueing", "top", "unused", "weights",
     )  # fmt: skip
 
     def __init__(self, spec: ClusterSpec, tenants: Sequence[Tenant], queueing: Queueing) -> None:
@@ -109,6 +110,7 @@ class TenantTree:
             raise ValueError("two tenants have the same name, or one has none")
         self._check_children()
         self.unused = self._claims()
+        self.no_limits = np.full(len(self.names), UNLIMITED, dtype=np.int64)
         self.own_top = [(self.path(number) or [ROOT])[-1] for number in range(len(self.names))]
         self.top = [number for number, parent in enumerate(self.parents) if parent == ROOT]
         self.kept_at_top = [

@@ -162,11 +162,13 @@ class Trial:
     def rooms(self, pool: int) -> NDArray[np.int64]:
         """By tenant, what quota leaves on a pool; nothing where the queue is barred. Not to be changed."""
         layer = self.layer
-        left = None if layer.use is None else layer.use.rooms(pool)
+        left = layer.tree.no_limits if layer.use is None else layer.use.rooms(pool)
+        if not layer.barred:
+            return left
         known = self._rooms.get(pool)
         if known is not None and known[0] is left and known[1] is layer.barred:
             return known[2]
-        rooms = np.full(len(layer.tree.names), UNLIMITED, dtype=np.int64) if left is None else left.copy()
+        rooms = left.copy()
         rooms[[tenant for tenant, barred in layer.barred if barred == pool]] = -1
         self._rooms[pool] = left, layer.barred, rooms
         return rooms
@@ -219,6 +221,8 @@ class Trial:
 
     def _has_grown(self, rooms: NDArray[np.int64], before: NDArray[np.int64], milli: int) -> bool:
         """Whether some tenant has room for so much that had not ``before``."""
+        if rooms is before:
+            return False
         key = id(rooms), id(before), milli
         known = self._grown.get(key)  # the rooms are kept: an identity is that of one object for as long as it lives
         if known is None:
@@ -271,6 +275,15 @@ class Trial:
                         leave_s = min(leave_s, plan.start_s)
             bit <<= 1
         return late, leave_s
+
+    def tentative_plan(self, slot: int) -> tuple[int, int] | None:
+        """The pool and the number there of the tentative plan of a job, if it has one. When it starts that is gone."""
+        if slot in self.layer.tentative:
+            for pool, plans in self.state.reservations.items():
+                for number, plan in enumerate(plans):
+                    if plan.slot == slot:
+                        return pool, number
+        return None
 
     def start(self, slot: int, found: Found, reason: str = "") -> None:
         """Start the job in ``slot`` as found."""

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from schedmate.scheduler import Cluster, Demand, PoolSpec, Queueing, Scheduler
 from schedmate.scheduler.cluster_types import UNLIMITED, WHOLE_MILLI, DeviceShare, NodeShape, Shares
 from schedmate.scheduler.transaction import is_there, milli_of
+from schedmate.scheduler.trial import Trial
 
 _AMOUNTS = ("cpus_milli", "memory_mib", "disk_mib")
 
@@ -93,6 +94,18 @@ def idle_before_a_plan(scheduler: Scheduler, now: float) -> list[str]:
         and not first.victims
         and state.place(empty.pools[first.pool], table.demands[first.slot]) is not None
     ]
+
+
+def passed_over(scheduler: Scheduler, now: float) -> list[str]:
+    """Waiting jobs without a reservation that by the scheduler's own rules could start at once, in words. To be asked
+    after a cycle at ``now`` without evictions; nothing for policies without the full queue layer, and none while
+    something is left to be given out in the next cycle."""
+    state, layer = scheduler.state, scheduler.state.layer
+    if layer is None or layer.gained or state.policy.starts_by_plan:
+        return []
+    trial, table = Trial(state, scheduler.transaction, now), state.table
+    waiting = [slot for slot, live in enumerate(table.live) if live is not None and slot not in layer.queue.reserved]
+    return [f"job {table.present(slot).job_id} waits and could start at {now}" for slot in waiting if trial.find(slot)]
 
 
 def _plain_pool(pool: PoolSpec, running: list[tuple[Demand, Shares]]) -> list[str]:

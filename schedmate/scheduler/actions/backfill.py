@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from schedmate.scheduler.actions.allocate import allocate
+from schedmate.scheduler.actions.reserve import reserve
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.pending import Entry, SizeClass
@@ -33,7 +35,18 @@ Found = tuple[Entry, int, Shares, int]
 
 
 def backfill(state: State, tx: Transaction, now: float) -> None:
-    """Runs after `reserve`. Without gained capacity only the jobs that are new since the last cycle are looked at."""
+    """Runs after `reserve`. Without gained capacity only the jobs that are new since the last cycle are looked at.
+
+    A blocked head may start on another pool than the one where it has its plan. That plan is gone then, and who stands
+    behind it is the head: the heads are looked at and reserved for anew.
+    """
+    while _start_until_head(state, tx, now):
+        allocate(state, tx, now)
+        reserve(state, tx, now)
+
+
+def _start_until_head(state: State, tx: Transaction, now: float) -> bool:
+    """Start what may start, as long as that is no blocked head; whether it was one."""
     fresh = state.fresh
     if fresh:
         state.fresh = []
@@ -42,6 +55,8 @@ def backfill(state: State, tx: Transaction, now: float) -> None:
     elif state.gained:
         while (found := first_startable(state, now)) is not None:
             start_found(state, tx, now, found)
+            if found[0][2] in state.blocked:
+                return True
         state.gained = False
     elif fresh:
         live = state.table.live
@@ -49,6 +64,10 @@ def backfill(state: State, tx: Transaction, now: float) -> None:
             one = startable(state, now, entry)
             if one is not None:
                 start_found(state, tx, now, one)
+                if entry[2] in state.blocked:
+                    state.gained = True  # the other new ones have not been looked at
+                    return True
+    return False
 
 
 def start_found(state: State, tx: Transaction, now: float, found: Found) -> None:

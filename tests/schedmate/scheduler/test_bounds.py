@@ -124,8 +124,15 @@ def test_only_those_are_looked_at_for_whom_something_has_changed(jobs: list[Boun
         st.lists(st.booleans(), min_size=GROUPS, max_size=GROUPS),
         st.lists(st.integers(0, 3), min_size=TENANTS, max_size=TENANTS),
     )
-    gone = [np.array(each) for each in data.draw(st.lists(room, max_size=2))]
+    gone = [
+        (np.array(left), None if leaves is None else np.array(leaves))
+        for left, leaves in data.draw(st.lists(st.tuples(room, st.none() | room), max_size=2))
+    ]
+    needs = data.draw(st.lists(st.integers(0, 3), min_size=GROUPS, max_size=GROUPS))
+    left_beside = data.draw(st.lists(st.integers(-1, 3), min_size=1 << len(plans), max_size=1 << len(plans)))
     news = News(np.array(data.draw(flags)), np.array(data.draw(room)), gone)
+    if data.draw(st.booleans()):
+        news = news._replace(needs=np.array(needs), most_left=lambda late: left_beside[late])
     for slot, entry in enumerate(live):
         if slot == new:
             bounds.contenders(None, plans, NOW, lambda slot: jobs[slot], rooms)
@@ -135,9 +142,15 @@ def test_only_those_are_looked_at_for_whom_something_has_changed(jobs: list[Boun
     found = bounds.contenders(news, plans, NOW, lambda slot: jobs[slot], rooms)
     expected = set()
     for slot, job in enumerate(jobs):
-        group, least = slot % GROUPS, min([news.rooms[job.tenant], *(left[job.tenant] for left in news.gone)])
-        wanted = slot >= new or news.gained[group] or least < rooms.asked[group]
-        if wanted and late_of(job, slot, plans, rooms) is not None:
+        group, late = slot % GROUPS, late_of(job, slot, plans, rooms)
+        asked = rooms.asked[group]
+        lacked = [
+            left[job.tenant] < asked and (leaves is None or leaves[job.tenant] >= asked) for left, leaves in news.gone
+        ]
+        wanted = slot >= new or news.rooms[job.tenant] < asked or any(lacked)
+        if not wanted and news.gained[group] and late is not None:
+            wanted = news.most_left is None or not plans or needs[group] <= news.most_left(late)
+        if wanted and late is not None:
             expected.add(slot)
     assert {entry[2] for each in in_order(found, [0.0] * TENANTS) for entry in each[3]} == expected
 
@@ -166,3 +179,50 @@ def test_classes_are_dropped_by_fit_and_quota(jobs: list[Bound], data: st.DataOb
         most = min([less.now[tenant], *(less.then[i, tenant] for i in range(len(plans)) if late >> i & 1)])
         allowed |= {number} if most >= asked else set()
     assert set(found.left().tolist()) == allowed
+
+
+@given(st.lists(bound, max_size=90), st.sets(st.integers(0, GROUPS - 1)), st.integers(0, 90), st.data())
+def test_few_are_those_of_some_groups_and_the_new_ones_of_others(
+    jobs: list[Bound], wanted: set[int], most: int, data: st.DataObject
+) -> None:
+    live, rooms, plans = asked_of(jobs, data)
+    bounds, new = Bounds(live), len(jobs) // 2
+    for slot in range(len(jobs)):
+        if slot == new:
+            if data.draw(st.booleans()):
+                bounds.contenders(None, plans, NOW, lambda slot: jobs[slot], rooms)
+            else:
+                bounds.few(range(GROUPS), (), most)
+            bounds.see()
+        entry = live[slot]
+        assert entry is not None
+        bounds.add(entry, slot % GROUPS)
+        if data.draw(st.booleans()):
+            live[slot] = None
+    others = sorted(set(range(GROUPS)) - wanted)
+    waiting = {slot for slot, entry in enumerate(live) if entry is not None}
+    assert set(bounds.waiting()) == {slot % GROUPS for slot in waiting}
+    expected = {slot for slot in waiting if slot % GROUPS in wanted or (slot >= new and others)}
+    found = bounds.few(wanted, others, most)
+    if found is None:
+        assert len(expected) > most or len(jobs) > 2 * most, "few, and it takes no long to say"
+    else:
+        assert sorted(found) == sorted(expected)
+        assert len(found) <= most
+
+
+@given(st.lists(bound, min_size=1, max_size=20), st.data())
+def test_a_plan_that_is_gone_takes_its_bit_along(jobs: list[Bound], data: st.DataObject) -> None:
+    live, rooms, plans = asked_of(jobs, data)
+    bounds = Bounds(live)
+    for slot, entry in enumerate(live):
+        assert entry is not None
+        bounds.add(entry, slot % GROUPS)
+    found = bounds.contenders(None, plans, NOW, lambda slot: jobs[slot], rooms)
+    if not plans:
+        return
+    gone = data.draw(st.integers(0, len(plans) - 1))
+    before = [[late >> bit & 1 for bit in range(len(plans)) if bit != gone] for late in found.kind.late.tolist()]
+    found.without_plan(gone)
+    after = [[late >> bit & 1 for bit in range(len(plans) - 1)] for late in found.kind.late.tolist()]
+    assert after == before

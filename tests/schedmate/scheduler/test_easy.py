@@ -81,6 +81,8 @@ class Promises:
         for plans in scheduler.state.reservations.values():
             for plan in plans:
                 job = scheduler.state.table.jobs[plan.slot]
+                assert scheduler.state.table.live[plan.slot] is not None, "planned for a job that does not wait"
+                assert job is None or sum(gpus for _, gpus in plan.shares) == job.gpus, "the plan of another job"
                 if plan.guaranteed == self._guaranteed and job is not None:
                     self.first.setdefault(job.job_id, plan.start_s)
 
@@ -109,6 +111,16 @@ def test_no_head_on_any_of_two_pools_starts_later_than_reserved(
     starts = run(jobs, spec, watch=promises, types=types)
     for job_id, promised_s in promises.first.items():
         assert starts[int(job_id)] <= promised_s
+
+
+def test_the_plan_of_a_head_that_starts_on_the_other_pool_is_not_that_of_who_gets_its_slot() -> None:
+    """Job 2 has a plan on b for 7, starts on a at 3, and is gone at 4, when the last job gets its slot."""
+    jobs = [(0, 4, 3, 3), (0, 2, 9, 9), (1, 3, 1, 1), (0, 2, 7, 7), (4, 4, 1, 1)]
+    promises = Promises(guaranteed=False)
+    spec = ClusterSpec((PoolSpec("a", 2, 2), PoolSpec("b", 2, 2)))
+    starts = run(jobs, spec, watch=promises, types=["a", "b", None, "b", "b"])
+    assert starts == [0, 0, 3, 0, 9]
+    assert promises.first["4"] == 9
 
 
 @settings(max_examples=300, deadline=None)

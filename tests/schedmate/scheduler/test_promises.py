@@ -24,8 +24,8 @@ from schedmate.scheduler import (
     Tenant,
     Unschedulable,
 )
-from schedmate.scheduler.actions.fill import Contest
 from schedmate.scheduler.policies import at_once
+from schedmate.scheduler.prospects import Prospects
 from schedmate.scheduler.trial import Trial
 from schedmate.scheduler.verdicts import Verdicts
 from schedmate.simulator.audit import stuck
@@ -236,7 +236,7 @@ def test_what_is_remembered_changes_no_decision(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Trial, "is_settled", lambda *_: False)
         patch.setattr(Verdicts, "where", lambda *_: None)
-        patch.setattr(Contest, "_news", lambda *_: None)
+        patch.setattr(Prospects, "_since", lambda *_: None)
         assert _starts(Random(seed)) == remembering
 
 
