@@ -33,7 +33,7 @@ PlanKey = tuple[int, bool]
 _SAVED = (
     "reserved", "gained", "stale", "moved", "broken", "evicted", "resized", "hurt", "barred", "renewed_s", "void",
     "spared_s", "sought_s", "preemptions", "claimed", "migrated", "ledger", "look_s", "promised", "tentative",
-    "due_s", "grow_s", "planned", "turn_s", "stood", "stand_s", "put_off_s", "ended",
+    "due_s", "grow_s", "planned", "turn_s", "unfollowed", "stood", "stand_s", "put_off_s", "ended",
 )  # fmt: skip
 _saved: Callable[[object], tuple[object, ...]] = attrgetter(*_SAVED)
 
@@ -46,6 +46,7 @@ class QueueLayer:
 
     ``reserved`` are the slots with a reservation, in the order in which they got it. Bits by pool: ``gained`` something
     happened that may let a waiting job start; ``stale`` a job ended otherwise than assumed, plans may move up;
+    ``unfollowed`` that or the next was so while too many ran for plans to follow at once;
     ``moved`` an expected end moved, expected plans are void; ``broken`` a higher class took from plans of a lower.
     ``void`` are single plans that do not hold. ``renewed_s``: when the plans of a slot were last made to follow what
     has happened. ``due_s``: when a blocked job becomes due for a reservation. ``looked_at``: what the verdict rests on
@@ -76,6 +77,7 @@ class QueueLayer:
     reserved: tuple[int, ...] = ()
     gained: int = 0
     stale: int = 0
+    unfollowed: int = 0
     moved: int = 0
     broken: int = 0
     evicted: tuple[int, ...] = ()

@@ -160,7 +160,8 @@ class Trial:
         return asked_milli(self.state.table.demands[slot], self.state.cluster.spec.pools[pool])
 
     def rooms(self, pool: int) -> NDArray[np.int64]:
-        """By tenant, what quota leaves on a pool; nothing where the queue is barred. Not to be changed."""
+        """By tenant, what quota leaves on a pool; nothing where the queue is barred for all who wait in it. Not to be
+        changed."""
         layer = self.layer
         left = layer.tree.no_limits if layer.use is None else layer.use.rooms(pool)
         if not layer.barred:
@@ -168,8 +169,14 @@ class Trial:
         known = self._rooms.get(pool)
         if known is not None and known[0] is left and known[1] is layer.barred:
             return known[2]
+        barred = {tenant: rank for (tenant, at), rank in layer.barred.items() if at == pool}
+        pass_it = {
+            lane.tenant
+            for lane in layer.queue.lanes
+            if lane.rank < barred.get(lane.tenant, -math.inf) and lane.order.first() is not None
+        }
         rooms = left.copy()
-        rooms[[tenant for tenant, barred in layer.barred if barred == pool]] = -1
+        rooms[[tenant for tenant in barred if tenant not in pass_it]] = -1
         self._rooms[pool] = left, layer.barred, rooms
         return rooms
 

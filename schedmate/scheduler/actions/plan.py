@@ -54,7 +54,7 @@ def plan(state: State, tx: Transaction, now: float) -> None:
             slots = {each.slot for each in plans}
             # Who steps back makes way for the others.
             makes_way = len(slots) > 1 and any(not guaranteed for _, guaranteed in void)
-            follow = slots if layer.stale >> pool & 1 or makes_way else set()
+            follow = slots if (layer.stale | layer.unfollowed) >> pool & 1 or makes_way else set()
         else:
             # An expected start that is known to be too early does no harm meanwhile: less is let past it.
             follow = _turn(layer, plans, void, now)
@@ -65,6 +65,8 @@ def plan(state: State, tx: Transaction, now: float) -> None:
         if void or follow:
             _renew(state, layer, pool, now, void, follow)
             layer.planned = state.cycles
+    crowded = sum(1 << pool for pool in range(len(layer.ends)) if not follows_at_once(state, layer, pool))
+    layer.unfollowed = (layer.unfollowed | layer.stale | layer.moved) & crowded
     layer.stale = layer.moved = layer.broken = 0
     layer.void = frozenset(later)
 

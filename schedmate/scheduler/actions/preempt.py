@@ -268,6 +268,7 @@ class _Preempting:
         refused = layer.no_victims.get(key)
         if refused is not None and refused[0] == basis and self._now < refused[1]:
             layer.spared_s = min(layer.spared_s, refused[1])
+            self._found_nothing(slot, lane)  # as a search would have
             return None
         rules = Rules(state, self._standing, slot, pool, self._now)
         candidates, spared_s = rules.candidates()
