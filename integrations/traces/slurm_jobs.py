@@ -90,6 +90,7 @@ def record_of(row: Row, notes: TraceNotes) -> JobRecord:
         memory_mib=got.memory_mib or asked.memory_mib or row.memory_mib,
         gpu_milli=size.gpu_milli,
         attempts=row.restarts + 1 if row.restarts is not None else None,
+        ran_so_far_s=None if never_ran or state not in UNENDED else row.elapsed_s,
     )
 
 
@@ -160,14 +161,17 @@ class Gathering:
 
 def _with_attempt(before: JobRecord, after: JobRecord) -> JobRecord:
     """One job that was requeued: submitted and started when first, ended when last, its runs added up."""
-    ran = [each.duration_s for each in (before, after) if each.duration_s is not None]
+    runs_s = [each.ran_so_far_s if each.duration_s is None else each.duration_s for each in (before, after)]
+    ran_s = sum(filter(None, runs_s)) if any(each is not None for each in runs_s) else None
+    runs_still = after.ran_so_far_s is not None
     runs = (before.attempts or int(before.start_s is not None)) + int(after.start_s is not None)
     return replace(
         after,
         submit_s=min(before.submit_s, after.submit_s),
         eligible_s=before.eligible_s,
         start_s=before.start_s if before.start_s is not None else after.start_s,
-        duration_s=None if after.state in UNENDED or not ran else sum(ran),
+        duration_s=None if after.state in UNENDED else ran_s,
+        ran_so_far_s=ran_s if runs_still else None,
         gpus=max(before.gpus, after.gpus),
         attempts=max(runs, after.attempts or 0) or None,
     )
@@ -186,6 +190,7 @@ def _with_component(before: JobRecord, after: JobRecord) -> JobRecord:
         memory_mib=_sum(before.memory_mib, after.memory_mib),
         duration_s=_largest(before.duration_s, after.duration_s),
         end_s=_largest(before.end_s, after.end_s),
+        ran_so_far_s=_largest(before.ran_so_far_s, after.ran_so_far_s),
     )
 
 

@@ -121,6 +121,7 @@ def test_running_and_waiting_jobs_have_no_runtime(read) -> None:
     )
     (running, waiting, gone), _ = read(dump(*rows))
     assert (running.start_s, running.duration_s, running.end_s) == (SUBMIT_S + 300, None, None)
+    assert (running.ran_so_far_s, waiting.ran_so_far_s, gone.ran_so_far_s) == (3600, None, None)
     assert (waiting.start_s, waiting.duration_s, waiting.gpus, waiting.gpu_type) == (None, None, 8, None)
     assert (gone.start_s, gone.duration_s, gone.end_s) == (None, None, SUBMIT_S + 3900)
 
@@ -184,6 +185,11 @@ def test_a_requeued_job_that_waits_has_not_ended(read) -> None:
     waits = {"State": "PENDING", "Start": "Unknown", "End": "Unknown", "Elapsed": "00:00:00"}
     (record,), _ = read(dump({"State": "REQUEUED"}, waits))
     assert (record.duration_s, record.end_s, record.state, record.attempts) == (None, None, "pending", 1)
+
+
+def test_a_requeued_job_that_runs_has_run_in_all_its_runs(read) -> None:
+    (record,), _ = read(dump({"State": "REQUEUED"}, {"State": "RUNNING", "End": "Unknown", "Elapsed": "00:30:00"}))
+    assert (record.duration_s, record.ran_so_far_s, record.end_s, record.attempts) == (None, 5400, None, 2)
 
 
 def test_an_end_before_the_start_beside_a_good_runtime_is_counted(read) -> None:
