@@ -20,10 +20,11 @@ from pathlib import Path
 
 from analyzers.types import JobRecord
 from integrations.traces import slurm_values as slurm
-from integrations.traces.clock import Clock, number_or_time, zone_named
+from integrations.traces.clock import Clock, number_or_time
 from integrations.traces.slurm_jobs import Gathering, Measured, Row, record_of
 from integrations.traces.values import BadValueError, duration_s, text
 from prompts.errors import UserError
+from schedmate.durations import zone_named
 from schedmate.ports import TraceNotes
 from schedmate.trace_files import head_text, lines
 

@@ -150,7 +150,7 @@ def simulate(
     typed = 0
     if cluster is None:
         jobs, typed = _of_any_type(jobs)
-    warm, played = stretch(jobs, from_, until, notes.epoch_s)
+    warm, played = stretch(jobs, from_, until, notes.epoch_s, timezone)
     jobs, around = list(map(as_far_as_it_got, played)), replace(around, warm=warm)
     unended = sum(job is not own for job, own in zip(jobs, played, strict=True))
     if of_users := [name for name in names if lacks_users(policy_named(name), jobs)]:
