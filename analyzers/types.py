@@ -178,6 +178,7 @@ class JobRecord:
     of the ``gpus`` only so many thousandths were asked for. ``gpu_type`` may name several, with ``|`` between them.
     ``cpus`` and ``memory_mib`` are those of the whole job.
     ``workdir`` is where its source lies, as the trace names it: a relative one starts at the trace's own folder.
+    ``ran_so_far_s``: the runtime, over all attempts, of one that still ran when the trace was written.
     """
 
     job_id: str
@@ -207,3 +208,4 @@ class JobRecord:
     gpu_milli: int | None = None
     attempts: int | None = None
     workdir: str | None = None
+    ran_so_far_s: float | None = None

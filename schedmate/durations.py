@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
 
 from analyzers.durations import short_duration
 from prompts.errors import UserError
 
-__all__ = ["parse_duration", "parse_moment", "short_duration"]
+__all__ = ["parse_duration", "parse_moment", "short_duration", "zone_named"]
 
 _UNIT_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "min": 60.0, "s": 1.0}
 _PARTS = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|min|m|s)\s*")
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+):(\d{2}):(\d{2})")
+_OFFSET = re.compile(r"(?:UTC|GMT)?(?P<sign>[+-])(?P<hours>\d{1,2}):?(?P<minutes>\d{2})?", re.IGNORECASE)
 _LONGEST_S = 1e10
 _MOST_CHARS = 60
 
@@ -31,8 +33,8 @@ def parse_duration(text: str, what: str = "duration", *, zero: bool = False) -> 
     return seconds
 
 
-def parse_moment(text: str, what: str = "time") -> float:
-    """Seconds from ``2026-10-05``, ``2026-10-05T06:00:00+02:00`` (UTC where no zone is stated) or plain seconds.
+def parse_moment(text: str, what: str = "time", zone: tzinfo = UTC) -> float:
+    """Seconds from ``2026-10-05``, ``2026-10-05T06:00:00+02:00`` (in ``zone`` where none is stated) or plain seconds.
 
     Raises `UserError`, naming ``what``.
     """
@@ -41,12 +43,28 @@ def parse_moment(text: str, what: str = "time") -> float:
     except ValueError:
         try:
             moment = datetime.fromisoformat(text.strip())
-            seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+            seconds = (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
         except (ValueError, OverflowError):
             seconds = math.nan
     if not math.isfinite(seconds):
         raise UserError(f"{what} {text!r}: not a moment", "write 2026-10-05, 2026-10-05T06:00:00 or seconds") from None
     return seconds
+
+
+def zone_named(name: str) -> tzinfo:
+    """A time zone from ``Europe/Berlin``, ``UTC`` or ``+02:00``; `UserError` for anything else."""
+    if name.upper() in ("UTC", "GMT", "Z"):
+        return UTC
+    if match := _OFFSET.fullmatch(name.strip()):
+        minutes = int(match["hours"]) * 60 + int(match["minutes"] or 0)
+        if minutes < 24 * 60:
+            return timezone(timedelta(minutes=-minutes if match["sign"] == "-" else minutes))
+    else:
+        try:
+            return ZoneInfo(name)
+        except (KeyError, ValueError, OSError):  # unknown, or no name at all ("../x", a folder of zones)
+            pass
+    raise UserError(f"--timezone {name[:60]}: not known", "write for example Europe/Berlin, UTC or +02:00")
 
 
 def _seconds(text: str) -> float | None:

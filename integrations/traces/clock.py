@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from zoneinfo import ZoneInfo
+from datetime import UTC, datetime, tzinfo
 
 from integrations.traces.values import MAX_TIME_S, BadValueError
-from prompts.errors import UserError
 from schedmate.ports import TraceNotes
 
 _EPOCH = datetime(1970, 1, 1)
-_OFFSET = re.compile(r"(?:UTC|GMT)?(?P<sign>[+-])(?P<hours>\d{1,2}):?(?P<minutes>\d{2})?", re.IGNORECASE)
 _HOUR_CHARS = len("2024-01-01T00")
 #: Offsets kept; beyond it (a file of garbage dates) they are found out again.
 _MAX_HOURS_KEPT = 100_000
-
-
-def zone_named(name: str) -> tzinfo:
-    """A time zone from ``Europe/Berlin``, ``UTC`` or ``+02:00``; `UserError` for anything else."""
-    if name.upper() in ("UTC", "GMT", "Z"):
-        return UTC
-    if match := _OFFSET.fullmatch(name.strip()):
-        minutes = int(match["hours"]) * 60 + int(match["minutes"] or 0)
-        if minutes < 24 * 60:
-            return timezone(timedelta(minutes=-minutes if match["sign"] == "-" else minutes))
-    else:
-        try:
-            return ZoneInfo(name)
-        except (KeyError, ValueError, OSError):  # unknown, or no name at all ("../x", a folder of zones)
-            pass
-    raise UserError(f"--timezone {name[:60]}: not known", "write for example Europe/Berlin, UTC or +02:00")
 
 
 class Clock:

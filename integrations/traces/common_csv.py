@@ -26,12 +26,12 @@ from schedmate.trace_files import lines
 FIELDS: tuple[str, ...] = (
     "job_id", "submit_s", "eligible_s", "start_s", "end_s", "duration_s", "requested_s", "gpus", "gpu_milli",
     "gpu_type", "nodes", "cpus", "memory_mib", "user", "tenant", "partition", "name", "command", "state", "outcome",
-    "attempts", "fingerprint", "workdir", "peak_gpu_memory_mib", "mean_gpu_utilization", "peak_host_memory_mib",
-    "facts",
+    "attempts", "ran_so_far_s", "fingerprint", "workdir", "peak_gpu_memory_mib", "mean_gpu_utilization",
+    "peak_host_memory_mib", "facts",
 )  # fmt: skip
 _TEXTS = frozenset({"job_id", "gpu_type", "user", "tenant", "partition", "name", "command", "fingerprint", "workdir"})
 _COUNTS = frozenset({"gpus", "gpu_milli", "nodes", "attempts"})
-_LENGTHS = frozenset({"duration_s", "requested_s"})
+_LENGTHS = frozenset({"duration_s", "requested_s", "ran_so_far_s"})
 _NEEDED = frozenset({"job_id", "submit_s", "gpus"})
 _SIGNS = _NEEDED | {"duration_s", "state"}
 _WORDS = {"state": frozenset(get_args(State)), "outcome": frozenset(get_args(Outcome))}

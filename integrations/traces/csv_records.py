@@ -9,6 +9,7 @@ from integrations.traces.clock import Clock, number_or_time
 from integrations.traces.csv_columns import Layout
 from integrations.traces.csv_rows import split
 from integrations.traces.values import (
+    END_DROPPED,
     UNENDED,
     BadValueError,
     duration_s,
@@ -19,8 +20,6 @@ from integrations.traces.values import (
     whole,
 )
 from schedmate.ports import TraceNotes
-
-_END_DROPPED = "end before start: the end is not used"
 
 
 def records(
@@ -70,7 +69,7 @@ class RecordMaker:
         end_s = self._time(cells, "end", start_s)
         ran_s = self._duration(cells, start_s, end_s, status in UNENDED)
         if start_s is not None and end_s is not None and end_s < start_s:
-            self._notes.remark(_END_DROPPED)
+            self._notes.remark(END_DROPPED)
             end_s = None
         return JobRecord(
             job_id=text(self._cell(cells, "job_id")) or f"line{number}",

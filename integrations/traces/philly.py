@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from analyzers.types import JobRecord
-from integrations.traces.clock import Clock, zone_named
+from integrations.traces.clock import Clock
 from integrations.traces.json_stream import objects
 from integrations.traces.plain_csv import refuse_options
 from integrations.traces.values import BadValueError, outcome_of, state
+from schedmate.durations import zone_named
 from schedmate.ports import TraceNotes
 from schedmate.trace_files import head_text
 

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from analyzers.types import JobRecord
-from integrations.traces.clock import Clock, zone_named
+from integrations.traces.clock import Clock
 from integrations.traces.csv_columns import Layout, header_has, layout_by_names, layout_of, recognised
 from integrations.traces.csv_records import RecordMaker, records
 from integrations.traces.csv_rows import rows
 from prompts.errors import UserError
+from schedmate.durations import zone_named
 from schedmate.ports import TraceNotes
 from schedmate.trace_files import head_text, lines
 

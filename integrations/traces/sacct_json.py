@@ -79,7 +79,7 @@ class SacctJsonTrace:
 
 def _row(job: Mapping[str, Any]) -> Row:
     times, tres = _object(job.get("time")), _object(job.get("tres"))
-    state, words = _state(_object(job.get("state")).get("current"))
+    state = _state(_object(job.get("state")).get("current"))
     start_s, end_s = _moment(times.get("start")), _moment(times.get("end"))
     minutes = _number(times.get("limit"))
     return Row(
@@ -89,7 +89,6 @@ def _row(job: Mapping[str, Any]) -> Row:
         end_s=end_s,
         elapsed_s=_number(times.get("elapsed")),
         state=state,
-        state_text=words,
         eligible_s=_moment(times.get("eligible")),
         limit_s=minutes * _MIN_S if minutes else None,
         requested=_tres(tres.get("requested")),
@@ -119,10 +118,10 @@ def _job_id(job: Mapping[str, Any]) -> str:
     return f"{leader}+{_number(het.get('job_offset')) or 0:.0f}" if leader else str(own)
 
 
-def _state(current: Any) -> tuple[State | None, str]:
+def _state(current: Any) -> State | None:
     words = [word for word in _list(current) if isinstance(word, str)] if not isinstance(current, str) else [current]
     told = [word for word in words if word not in _STATE_FLAGS]
-    return next((state for word in told if (state := slurm_state(word)) is not None), None), " ".join(words)
+    return next((state for word in told if (state := slurm_state(word)) is not None), None)
 
 
 def _tres(entries: Any) -> Tres:

@@ -20,10 +20,11 @@ from pathlib import Path
 
 from analyzers.types import JobRecord
 from integrations.traces import slurm_values as slurm
-from integrations.traces.clock import Clock, number_or_time, zone_named
+from integrations.traces.clock import Clock, number_or_time
 from integrations.traces.slurm_jobs import Gathering, Measured, Row, record_of
 from integrations.traces.values import BadValueError, duration_s, text
 from prompts.errors import UserError
+from schedmate.durations import zone_named
 from schedmate.ports import TraceNotes
 from schedmate.trace_files import head_text, lines
 
@@ -222,7 +223,6 @@ class _Reader:
 
     def row(self, cells: Sequence[str], job_id: str) -> Row:
         """The fields of a job's row; raises `BadValueError` for a submit time that is none."""
-        state_text = cells[self._state]
         submit_s = self._time(cells, self._submit, "submit time", None)
         start_s = self._optional(cells, self._start, "start", submit_s)
         elapsed_s = self._elapsed_s(cells)
@@ -239,7 +239,7 @@ class _Reader:
             start_s=start_s,
             end_s=self._optional(cells, self._end, "end", ended),
             elapsed_s=elapsed_s,
-            state=slurm.slurm_state(state_text),
+            state=slurm.slurm_state(cells[self._state]),
             eligible_s=self._optional(cells, self._eligible, "eligible", submit_s),
             limit_s=None if self._limit is None else slurm.limit_s(cells[self._limit], self._limit_unit_s),
             requested=asked,

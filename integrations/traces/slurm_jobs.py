@@ -8,7 +8,7 @@ from functools import reduce
 
 from analyzers.types import JobRecord, State
 from integrations.traces.slurm_values import Tres, array_tasks
-from integrations.traces.values import MAX_GPUS, UNENDED, BadValueError, outcome_of
+from integrations.traces.values import END_DROPPED, MAX_GPUS, UNENDED, BadValueError, outcome_of
 from schedmate.ports import TraceNotes
 
 
@@ -22,8 +22,6 @@ class Row:
     end_s: float | None
     elapsed_s: float | None
     state: State | None
-    #: The accounting's own word, for rows that tell of a requeue.
-    state_text: str = ""
     eligible_s: float | None = None
     limit_s: float | None = None
     requested: Tres = field(default_factory=Tres)
@@ -59,16 +57,21 @@ def record_of(row: Row, notes: TraceNotes) -> JobRecord:
         raise BadValueError("gpus is out of range")
     if size.odd:
         notes.remark(size.odd)
-    start_s = row.start_s
-    never_ran = row.state == "pending" or start_s is None or (row.state == "cancelled" and not row.elapsed_s)
+    start_s, end_s = row.start_s, row.end_s
+    state = None if _was_requeued(row) else row.state
+    never_ran = state == "pending" or start_s is None or (state == "cancelled" and not row.elapsed_s)
     if never_ran:
         start_s = None
     elif start_s is not None and start_s < row.submit_s:
         notes.remark("start before submission")
+    ran_s = None if never_ran or state in UNENDED else _ran_s(row)
+    if ran_s is not None and start_s is not None and end_s is not None and end_s < start_s:
+        notes.remark(END_DROPPED)
+        end_s = None
     return JobRecord(
         job_id=row.job_id,
         submit_s=row.submit_s,
-        duration_s=None if never_ran else _ran_s(row),
+        duration_s=ran_s,
         gpus=gpus,
         start_s=start_s,
         user=row.user,
@@ -78,21 +81,28 @@ def record_of(row: Row, notes: TraceNotes) -> JobRecord:
         gpu_type=size.gpu_type or asked.gpu_type,
         nodes=got.nodes or row.nodes or asked.nodes or None,
         requested_s=row.limit_s,
-        outcome=outcome_of(row.state),
+        outcome=outcome_of(state),
         eligible_s=row.eligible_s,
-        end_s=None if row.state in UNENDED else row.end_s,
-        state=row.state,
+        end_s=None if state in UNENDED else end_s,
+        state=state,
         partition=row.partition,
         cpus=got.cpus or row.cpus or asked.cpus or None,
         memory_mib=got.memory_mib or asked.memory_mib or row.memory_mib,
         gpu_milli=size.gpu_milli,
         attempts=row.restarts + 1 if row.restarts is not None else None,
+        ran_so_far_s=None if never_ran or state not in UNENDED else row.elapsed_s,
     )
 
 
-def _ran_s(row: Row) -> float | None:
-    if row.state in UNENDED:
-        return None
+def _was_requeued(row: Row) -> bool:
+    """Whether this is a run that ended in a requeue. Slurm stores such a run as one that waits (``REQUEUED`` is a flag
+    of ``PENDING``), but what waits has not run."""
+    if row.state != "pending" or row.start_s is None:
+        return False
+    return row.elapsed_s > 0 if row.elapsed_s is not None else row.end_s is not None
+
+
+def _ran_s(row: Row) -> float:
     if row.elapsed_s is not None:
         return row.elapsed_s
     if row.start_s is None or row.end_s is None:
@@ -151,14 +161,17 @@ class Gathering:
 
 def _with_attempt(before: JobRecord, after: JobRecord) -> JobRecord:
     """One job that was requeued: submitted and started when first, ended when last, its runs added up."""
-    ran = [each.duration_s for each in (before, after) if each.duration_s is not None]
+    runs_s = [each.ran_so_far_s if each.duration_s is None else each.duration_s for each in (before, after)]
+    ran_s = sum(filter(None, runs_s)) if any(each is not None for each in runs_s) else None
+    runs_still = after.ran_so_far_s is not None
     runs = (before.attempts or int(before.start_s is not None)) + int(after.start_s is not None)
     return replace(
         after,
         submit_s=min(before.submit_s, after.submit_s),
         eligible_s=before.eligible_s,
         start_s=before.start_s if before.start_s is not None else after.start_s,
-        duration_s=None if after.state in UNENDED or not ran else sum(ran),
+        duration_s=None if after.state in UNENDED else ran_s,
+        ran_so_far_s=ran_s if runs_still else None,
         gpus=max(before.gpus, after.gpus),
         attempts=max(runs, after.attempts or 0) or None,
     )
@@ -177,6 +190,7 @@ def _with_component(before: JobRecord, after: JobRecord) -> JobRecord:
         memory_mib=_sum(before.memory_mib, after.memory_mib),
         duration_s=_largest(before.duration_s, after.duration_s),
         end_s=_largest(before.end_s, after.end_s),
+        ran_so_far_s=_largest(before.ran_so_far_s, after.ran_so_far_s),
     )
 
 

@@ -37,6 +37,9 @@ _OUTCOME_OF: Mapping[State, Outcome] = {
 #: States of jobs that have not ended.
 UNENDED: frozenset[State | None] = frozenset({"pending", "running", "suspended"})
 
+#: A remark on rows that are used all the same.
+END_DROPPED = "end before start: the end is not used"
+
 
 class BadValueError(ValueError):
     """A cell that makes its row unusable; the text is the reason."""

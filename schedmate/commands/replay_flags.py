@@ -11,6 +11,8 @@ import typer
 from prompts.errors import UserError
 
 if TYPE_CHECKING:
+    from datetime import tzinfo
+
     from analyzers.types import JobRecord
     from schedmate.simulator.warm_start import WarmStart
 
@@ -97,7 +99,8 @@ From = Annotated[
     str | None,
     typer.Option(
         "--from",
-        help="Begin here, with what ran and waited by the trace: time after the first submission, or a date.",
+        help="Begin here, with what ran and waited by the trace: time after the first submission, or a date (in "
+        "--timezone, else UTC).",
         metavar="TIME",
         rich_help_panel=_PANEL,
     ),
@@ -109,25 +112,27 @@ Until = Annotated[
 
 
 def stretch(
-    jobs: Sequence[JobRecord], from_: str | None, until: str | None, epoch_s: float | None
+    jobs: Sequence[JobRecord], from_: str | None, until: str | None, epoch_s: float | None, timezone: str = ""
 ) -> tuple[WarmStart | None, Sequence[JobRecord]]:
     """What ran at the beginning of a stretch, and the jobs of it; all of them if no stretch was asked for.
 
-    Jobs that were held count as submitted when eligible. ``epoch_s`` is the Unix time of second 0 of the trace. Raises
-    `UserError`.
+    Jobs that were held count as submitted when eligible. ``epoch_s`` is the Unix time of second 0 of the trace,
+    ``timezone`` (UTC if empty) that of dates. Raises `UserError`.
     """
+    from schedmate.durations import zone_named
     from schedmate.simulator.warm_start import warm_start, when_eligible
 
     if (from_ is None and until is None) or not jobs:
         return None, sorted(map(when_eligible, jobs), key=lambda job: job.submit_s)
-    first_s = jobs[0].submit_s
-    begin_s = first_s if from_ is None else _moment_s(from_, "--from", first_s, epoch_s)
-    end_s = jobs[-1].submit_s + 1.0 if until is None else _moment_s(until, "--until", first_s, epoch_s)
+    first_s, zone = jobs[0].submit_s, zone_named(timezone or "UTC")
+    begin_s = first_s if from_ is None else _moment_s(from_, "--from", first_s, epoch_s, zone)
+    end_s = jobs[-1].submit_s + 1.0 if until is None else _moment_s(until, "--until", first_s, epoch_s, zone)
     if from_ is not None and until is not None and end_s <= begin_s:
         raise ends_before_it_begins(from_, until)
     warm, played = warm_start(jobs, begin_s, end_s)
-    if not played:
-        raise UserError("no job waited at --from or was submitted between it and --until", "give another stretch")
+    arrives = any(warm.begin_s <= job.submit_s < warm.end_s for job in jobs)
+    if not arrives and all(job.duration_s is None for job in played):
+        raise nothing_submitted(first_s, jobs[-1].submit_s, epoch_s, timezone)
     return warm, played
 
 
@@ -136,7 +141,24 @@ def ends_before_it_begins(from_: str, until: str) -> UserError:
     return UserError(f"--until {until} is not after --from {from_}", "give a later --until or an earlier --from")
 
 
-def _moment_s(text: str, flag: str, first_s: float, epoch_s: float | None) -> float:
+def nothing_submitted(first_s: float, last_s: float, epoch_s: float | None, timezone: str) -> UserError:
+    """What to say of a stretch without a job; from when to when there are some, on the clock of the trace."""
+    from datetime import datetime
+
+    from schedmate.durations import zone_named
+
+    if epoch_s is None:
+        span = f"second {first_s:.0f} to {last_s:.0f} of its clock"
+    else:
+        zone = zone_named(timezone or "UTC")
+        days = (datetime.fromtimestamp(epoch_s + at_s, zone) for at_s in (first_s, last_s))
+        span = f"{' to '.join(f'{day:%Y-%m-%dT%H:%M:%S}' for day in days)} ({timezone or 'UTC'})"
+    return UserError(
+        "nothing was submitted in that stretch", f"the trace has submissions from {span}: see --from and --until"
+    )
+
+
+def _moment_s(text: str, flag: str, first_s: float, epoch_s: float | None, zone: tzinfo) -> float:
     """On the clock of the trace."""
     from schedmate.durations import parse_duration, parse_moment
 
@@ -146,4 +168,4 @@ def _moment_s(text: str, flag: str, first_s: float, epoch_s: float | None) -> fl
         raise UserError(
             f"{flag} {text}: the trace has a clock of its own", "give a time after its first job, such as 2d"
         )
-    return parse_moment(text, flag) - epoch_s
+    return parse_moment(text, flag, zone) - epoch_s

@@ -32,9 +32,15 @@ def of_trace(
     return warnings
 
 
-def of_jobs(held: int, typed: int, warm: WarmStart | None) -> list[str]:
-    """Jobs that are replayed otherwise than they stand in the trace: so many were held, and name a GPU type."""
+def of_jobs(held: int, typed: int, unended: int, warm: WarmStart | None) -> list[str]:
+    """Jobs that are replayed otherwise than they stand in the trace: so many were held, name a GPU type,
+    and still ran when it was written."""
     found = []
+    if unended:
+        found.append(
+            f"{unended} jobs still ran when the trace was written: played, and counted as recorded, as far as they had "
+            "got"
+        )
     if held:
         found.append(f"{held} jobs were held in the trace, and count as submitted when only the queue kept them")
     if typed:

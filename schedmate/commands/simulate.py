@@ -125,6 +125,7 @@ def simulate(
     from schedmate.simulator import policy_named
     from schedmate.simulator.asked import conditions_of
     from schedmate.simulator.recorded import as_recorded
+    from schedmate.simulator.still_running import as_far_as_it_got
     from schedmate.simulator.warm_start import when_eligible
     from schedmate.traces import trace_options
 
@@ -149,8 +150,9 @@ def simulate(
     typed = 0
     if cluster is None:
         jobs, typed = _of_any_type(jobs)
-    warm, played = stretch(jobs, from_, until, notes.epoch_s)
-    jobs, around = list(played), replace(around, warm=warm)
+    warm, played = stretch(jobs, from_, until, notes.epoch_s, timezone)
+    jobs, around = list(map(as_far_as_it_got, played)), replace(around, warm=warm)
+    unended = sum(job is not own for job, own in zip(jobs, played, strict=True))
     if of_users := [name for name in names if lacks_users(policy_named(name), jobs)]:
         raise UserError(
             f"{trace}: does not say whose its jobs are, which {' and '.join(of_users)} need",
@@ -158,7 +160,7 @@ def simulate(
         )
     warnings = [
         *of_trace(trace, notes, jobs, estimates, needing),
-        *of_jobs(held, typed, warm),
+        *of_jobs(held, typed, unended, warm),
         *of_knowledge(estimates, names),
     ]
     summaries: dict[str, dict[str, Any]] = {}

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from prompts.errors import UserError
 from schedmate.commands.trace_flags import Columns, Delimiter, Format, TimeUnit, Timezone, TraceFile
 from schedmate.console import err, out, print_json, progress, safe
+
+if TYPE_CHECKING:
+    from analyzers.types import JobRecord
+    from schedmate.ports import TraceNotes
 
 app = typer.Typer(no_args_is_help=True, help="Look into job traces and convert them.")
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
@@ -79,12 +85,14 @@ def convert(
 ) -> None:
     """Write a trace in another form, and say what that form could not take.
 
-    Times of --from and --until are dates, or seconds on the trace's own clock.
+    Times of --from and --until are dates (in --timezone, else UTC), or seconds on the trace's own clock.
 
     Example: schedmate trace convert jobs.sacct --out jobs.csv
     """
+    from itertools import chain
+
     from schedmate.commands.replay_flags import ends_before_it_begins
-    from schedmate.durations import parse_moment
+    from schedmate.durations import parse_moment, zone_named
     from schedmate.trace_files import writer_for
     from schedmate.traces import open_trace, told_skips, trace_options, writer_named
 
@@ -92,11 +100,13 @@ def convert(
     if target.exists() and trace.exists() and target.samefile(trace):
         raise UserError(f"{target}: is the trace itself", "write to another file with --out")
     records, notes = open_trace(trace, format_, trace_options(column or [], time_unit, delimiter, timezone))
-    first_s = parse_moment(begin, "--from") if begin else float("-inf")
-    last_s = parse_moment(end, "--until") if end else float("inf")
+    zone = zone_named(timezone or "UTC")
+    first_s = parse_moment(begin, "--from", zone) if begin else float("-inf")
+    last_s = parse_moment(end, "--until", zone) if end else float("inf")
     if begin and end and last_s <= first_s:
         raise ends_before_it_begins(begin, end)
-    chosen = (record for record in records if first_s <= record.submit_s < last_s)
+    chosen = _submitted(records, first_s, last_s, notes, timezone)
+    chosen = chain([next(chosen)], chosen)  # where there is none, no file is written
     try:
         with writer_for(target) as stream:
             count, lost = writer.write(chosen, stream, notes)
@@ -121,6 +131,22 @@ def convert(
     out().print(f"{count:,} jobs written to {safe(str(target))}")
     for what, jobs in lost.items():
         out().print(f"  lost of {jobs:,} jobs: {safe(what)}")
+
+
+def _submitted(
+    records: Iterator[JobRecord], first_s: float, last_s: float, notes: TraceNotes, timezone: str
+) -> Iterator[JobRecord]:
+    """Those submitted from ``first_s`` on and before ``last_s``; `UserError` where there are none."""
+    from schedmate.commands.replay_flags import nothing_submitted
+
+    found, earliest_s, latest_s = False, math.inf, -math.inf
+    for record in records:
+        earliest_s, latest_s = min(earliest_s, record.submit_s), max(latest_s, record.submit_s)
+        if first_s <= record.submit_s < last_s:
+            found = True
+            yield record
+    if not found:
+        raise nothing_submitted(earliest_s, latest_s, notes.epoch_s, timezone)
 
 
 @app.command()

@@ -266,7 +266,7 @@ def _unusable(record: JobRecord, cancellations: bool) -> str | None:
     duration_s = record.duration_s
     if duration_s is None:
         if not cancellations or cancelled_s(record) is None:
-            return "no runtime"
+            return _without_runtime(record)
     elif not 0 <= duration_s < math.inf:
         return "runtime is negative or not finite"
     if not -math.inf < record.submit_s < math.inf:
@@ -274,3 +274,13 @@ def _unusable(record: JobRecord, cancellations: bool) -> str | None:
     if record.gpus < 1:
         return "asks for no GPU"
     return None
+
+
+def _without_runtime(record: JobRecord) -> str:
+    if record.state == "pending":
+        return "still waited when the trace was written"
+    if record.state in ("running", "suspended"):
+        return "still ran when the trace was written, and for how long is not said"
+    if record.start_s is None and record.outcome == "cancelled":
+        return "cancelled before it ran"
+    return "no runtime"

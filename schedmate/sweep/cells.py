@@ -22,6 +22,7 @@ from schedmate.simulator.cluster_file import read_cluster, read_tenants, uniform
 from schedmate.simulator.headline import headline
 from schedmate.simulator.load import at_load
 from schedmate.simulator.shake import shaken
+from schedmate.simulator.still_running import as_far_as_it_got
 from schedmate.simulator.warm_start import when_eligible
 from schedmate.sweep.generated import generate
 from schedmate.sweep.spec import Workload
@@ -87,10 +88,18 @@ def read_trace(workload: Workload) -> tuple[tuple[JobRecord, ...], TraceNotes]:
     if workload.trace is None:
         raise ValueError(f"workload {workload.name} has no trace")
     found, notes = open_trace(workload.trace, workload.format, dict(workload.options))
-    records: Iterator[JobRecord] = map(when_eligible, each_once(found, notes))
+    records: Iterator[JobRecord] = _played(map(when_eligible, each_once(found, notes)), notes)
     if workload.cluster is None:  # equal nodes of unknown type take any
         records = (replace(record, gpu_type=None) if record.gpu_type else record for record in records)
     return tuple(sorted(records, key=lambda record: record.submit_s)), notes
+
+
+def _played(records: Iterator[JobRecord], notes: TraceNotes) -> Iterator[JobRecord]:
+    for record in records:
+        played = as_far_as_it_got(record)
+        if played is not record:
+            notes.remark("still ran when the trace was written, played as far as it had got")
+        yield played
 
 
 def cluster_of(workload: Workload) -> tuple[ClusterSpec, tuple[Tenant, ...]]:

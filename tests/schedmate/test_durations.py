@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prompts.errors import UserError
-from schedmate.durations import parse_duration, parse_moment, short_duration
+from schedmate.durations import parse_duration, parse_moment, short_duration, zone_named
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,11 @@ from schedmate.durations import parse_duration, parse_moment, short_duration
 )
 def test_what_is_understood(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("1970-01-02", 82_800), ("1970-01-02T00:00Z", 86_400), ("60", 60)])
+def test_moments_of_a_zone(text: str, seconds: float) -> None:
+    assert parse_moment(text, zone=zone_named("Europe/Berlin")) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-5", "0", "nan", "inf", "1x", "h", "1h junk", "10:30", "1e300"])

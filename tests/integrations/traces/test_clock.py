@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from integrations.traces.clock import Clock, zone_named
+from integrations.traces.clock import Clock
 from integrations.traces.values import BadValueError
 from prompts.errors import UserError
+from schedmate.durations import zone_named
 from schedmate.ports import TraceNotes
 
 ZONES = ("UTC", "Europe/Berlin", "America/Los_Angeles", "Asia/Kolkata", "Australia/Lord_Howe", "+05:30", "-03:00")

@@ -36,7 +36,7 @@ RECORDS = st.builds(
     peak_gpu_memory_mib=maybe(LENGTHS), mean_gpu_utilization=maybe(st.floats(0, 1)),
     peak_host_memory_mib=maybe(LENGTHS), eligible_s=maybe(TIMES), end_s=maybe(TIMES),
     state=maybe(st.sampled_from(get_args(State))), partition=maybe(TEXT), cpus=maybe(LENGTHS),
-    memory_mib=maybe(LENGTHS), gpu_milli=maybe(COUNTS), attempts=maybe(COUNTS),
+    memory_mib=maybe(LENGTHS), gpu_milli=maybe(COUNTS), attempts=maybe(COUNTS), ran_so_far_s=maybe(LENGTHS),
 )  # fmt: skip
 
 

@@ -97,6 +97,7 @@ def test_arrays_components_and_attempts(read) -> None:
         job(job_id=20, het={"job_id": 20, "job_offset": number(0)}),
         job(job_id=21, het={"job_id": 20, "job_offset": number(1)}),
         job(job_id=30, state={"current": ["NODE_FAIL"]}),
+        job(job_id=30, state={"current": ["PENDING", "REQUEUED"]}),
         job(job_id=30, restart_cnt=1),
         job(
             job_id=40,
@@ -107,9 +108,9 @@ def test_arrays_components_and_attempts(read) -> None:
     )
     records, _ = read(dump(*jobs))
     assert [(r.job_id, r.gpus, r.attempts) for r in records] == [
-        ("10_3", 8, None), ("20", 16, None), ("30", 8, 2), ("40_4", 8, None), ("40_5", 8, None),
+        ("10_3", 8, None), ("20", 16, None), ("30", 8, 3), ("40_4", 8, None), ("40_5", 8, None),
     ]  # fmt: skip
-    assert records[2].duration_s == 7200
+    assert records[2].duration_s == 10800
 
 
 def test_steps_measure(read) -> None:

@@ -121,6 +121,7 @@ def test_running_and_waiting_jobs_have_no_runtime(read) -> None:
     )
     (running, waiting, gone), _ = read(dump(*rows))
     assert (running.start_s, running.duration_s, running.end_s) == (SUBMIT_S + 300, None, None)
+    assert (running.ran_so_far_s, waiting.ran_so_far_s, gone.ran_so_far_s) == (3600, None, None)
     assert (waiting.start_s, waiting.duration_s, waiting.gpus, waiting.gpu_type) == (None, None, 8, None)
     assert (gone.start_s, gone.duration_s, gone.end_s) == (None, None, SUBMIT_S + 3900)
 
@@ -167,11 +168,34 @@ def test_steps_give_their_job_the_memory_they_measured(read) -> None:
     assert records[1].peak_host_memory_mib is None
 
 
-def test_attempts_become_one_job(read) -> None:
+@pytest.mark.parametrize("state", ["NODE_FAIL", "PREEMPTED", "REQUEUED", "RQ"])
+def test_attempts_become_one_job(read, state: str) -> None:
     again = {"Submit": "2026-03-01T11:05:01", "Start": "2026-03-01T12:00:00", "End": "2026-03-01T12:30:00"}
-    (record,), _ = read(dump({"State": "NODE_FAIL"}, {**again, "Elapsed": "00:30:00"}))
+    (record,), _ = read(dump({"State": state}, {**again, "Elapsed": "00:30:00"}))
     assert (record.attempts, record.duration_s, record.state) == (2, 5400, "completed")
     assert (record.submit_s, record.start_s, record.end_s) == (SUBMIT_S, SUBMIT_S + 300, SUBMIT_S + 9000)
+
+
+def test_a_run_that_ended_in_a_requeue_counts_although_the_next_is_not_in_the_dump(read) -> None:
+    (record,), _ = read(dump({"State": "REQUEUED"}))
+    assert (record.duration_s, record.end_s, record.state, record.outcome) == (3600, SUBMIT_S + 3900, None, None)
+
+
+def test_a_requeued_job_that_waits_has_not_ended(read) -> None:
+    waits = {"State": "PENDING", "Start": "Unknown", "End": "Unknown", "Elapsed": "00:00:00"}
+    (record,), _ = read(dump({"State": "REQUEUED"}, waits))
+    assert (record.duration_s, record.end_s, record.state, record.attempts) == (None, None, "pending", 1)
+
+
+def test_a_requeued_job_that_runs_has_run_in_all_its_runs(read) -> None:
+    (record,), _ = read(dump({"State": "REQUEUED"}, {"State": "RUNNING", "End": "Unknown", "Elapsed": "00:30:00"}))
+    assert (record.duration_s, record.ran_so_far_s, record.end_s, record.attempts) == (None, 5400, None, 2)
+
+
+def test_an_end_before_the_start_beside_a_good_runtime_is_counted(read) -> None:
+    (record,), notes = read(dump({"End": "2026-03-01T10:04:00"}))
+    assert (record.start_s, record.duration_s, record.end_s) == (SUBMIT_S + 300, 3600, None)
+    assert notes.remarks == {"end before start: the end is not used": 1}
 
 
 def test_restarts_are_attempts(read) -> None:

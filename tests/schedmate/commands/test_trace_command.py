@@ -75,6 +75,30 @@ def test_a_stretch_that_ends_before_it_begins_is_refused(schedmate, tmp_path: Pa
     assert "--until 2026-10-19 is not after --from 2026-10-26" in run.stderr
 
 
+def test_a_stretch_is_in_the_zone_of_the_dump(schedmate, tmp_path: Path) -> None:
+    """Midnight in Berlin is two hours before that of UTC, for the dump's own times as for those of the stretch."""
+    words = ("--from", "2026-10-19", "--until", "2026-10-20", "--json")
+    day = told(schedmate("trace", "convert", DUMP, *words, "--out", tmp_path / "utc.csv"))
+    zoned = (*words, "--timezone", "Europe/Berlin", "--out", tmp_path / "berlin.csv")
+    assert told(schedmate("trace", "convert", DUMP, *zoned))["written"] == day["written"] > 0
+    jobs = [
+        json.loads(schedmate("simulate", DUMP, "--nodes", "4", *words, *zone).stdout)["policies"]["fifo"]["jobs"]
+        for zone in ((), ("--timezone", "Europe/Berlin"))
+    ]
+    assert jobs[0] == jobs[1] > 0
+
+
+@pytest.mark.parametrize("command", [("trace", "convert", "--out", "x.csv"), ("simulate", "--nodes", "4")])
+@pytest.mark.parametrize("stretch", [("--until", "2025-02-01"), ("--from", "2027-01-01")])
+def test_an_empty_stretch_says_from_when_to_when_there_is_something(
+    schedmate, tmp_path: Path, command: tuple[str, ...], stretch: tuple[str, ...]
+) -> None:
+    run = schedmate(*command, DUMP, *stretch, "--timezone", "Europe/Berlin", cwd=tmp_path)
+    assert run.returncode == 2 and run.stderr.count("\n") == 1 and not (tmp_path / "x.csv").exists()
+    assert "nothing was submitted in that stretch; the trace has submissions from 2026-" in run.stderr
+    assert "(Europe/Berlin)" in run.stderr
+
+
 def test_formats(schedmate) -> None:
     document = told(schedmate("trace", "formats", "--json"))
     assert {"csv", "swf", "sacct", "sacct-json", "philly", "helios", "acme", "pai", "openb"} <= set(document["read"])

@@ -66,7 +66,7 @@ def test_a_job_that_is_cancelled_in_the_queue_bars_it_until_then(policy: str) ->
 
 
 def test_without_being_asked_nothing_is_cancelled() -> None:
-    assert play(CANCELLED, Conditions()).skipped == {"no runtime": 1}
+    assert play(CANCELLED, Conditions()).skipped == {"cancelled before it ran": 1}
     assert play(CANCELLED, Conditions(cancellations=True)).skipped == {}
 
 

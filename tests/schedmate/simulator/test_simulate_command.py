@@ -127,6 +127,24 @@ def test_a_job_that_was_held_waits_from_when_only_the_queue_kept_it(schedmate: R
     assert "1 jobs were held in the trace" in " ".join(found["warnings"])
 
 
+def test_jobs_that_still_ran_are_load_as_they_were(schedmate: Run, tmp_path: Path) -> None:
+    """b waited 90 s for a, which held the node when the trace was written; why others have no runtime is told."""
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "job_id,submit_s,start_s,duration_s,ran_so_far_s,gpus,state,outcome\n"
+        "a,0,0,,100,8,running,\nb,10,100,20,,8,completed,completed\nc,20,,,,8,pending,\n"
+        "d,30,,,,8,cancelled,cancelled\ne,40,50,,,8,running,\n"
+    )
+    found = answer(schedmate("simulate", path, "--nodes", 1, "--json"))
+    fifo, recorded, told = found["policies"]["fifo"], found["recorded"], " ".join(found["warnings"])
+    assert fifo["jobs"] == recorded["jobs"] == 2
+    assert fifo["queueing_s"]["max"] == recorded["queueing_s"]["max"] == 90
+    assert fifo["jct_s"]["mean"] == recorded["jct_s"]["mean"] == 105
+    assert "1 jobs still ran when the trace was written: played" in told
+    for why in ("still waited when", "cancelled before it ran", "still ran when the trace was written, and for how"):
+        assert f"1 of 5 jobs left out: {why}" in told
+
+
 def test_no_job_fits_at_all(schedmate: Run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("job_id,submit,duration,gpus\na,0,10,9\n")
     done = schedmate("simulate", tmp_path / "t.csv", "--nodes", 1)
