@@ -25,7 +25,7 @@ demo: $(STAMP) ## Run the whole walk on a synthetic cluster; writes demo-out/rep
 	$(BIN)/schedmate demo --out demo-out
 
 results: $(STAMP) ## Replay every policy on the traces in DATA; writes the scoreboard in docs/results.md
-	$(BIN)/python -m benchmarks.results --data $(DATA) --write docs/results.md
+	$(BIN)/python -m benchmarks.results --data $(DATA) --write docs/results.md --short README.md
 
 test: $(STAMP) check ## Lint, types, layers, then every test that can run here
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered -n 2

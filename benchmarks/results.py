@@ -1,10 +1,11 @@
 """The scoreboard: every policy on the real traces and on the synthetic workload, with confidence intervals.
 
 Run: make results, or python benchmarks/results.py --data DIR [--shakes 10] [--only WORKLOAD] [--write docs/results.md]
+[--short README.md]
 
 The sweep is benchmarks/results.yaml; it is resumed if it was stopped. The tables replace what stands between the marks
-in the file given with --write. Traces that are not in DIR are named and left out. Policies are those that the scheduler
-has; a row that a trace can not support says why.
+in the file given with --write, a short one what stands between them in that of --short. Traces that are not in DIR are
+named and left out. Policies are those that the scheduler has; a row that a trace can not support says why.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from typing import Any
 
 from prompts.errors import UserError
 from schedmate.console import progress
-from schedmate.knowledge import uses_estimates
+from schedmate.knowledge import NO_REQUESTED, uses_estimates
 from schedmate.ports import ENGINES, load
 from schedmate.simulator import policy_named
-from schedmate.sweep.run import Options, planned, run_sweep
+from schedmate.sweep.run import Options, planned, run_sweep, told_of_traces
 from schedmate.sweep.spec import Spec, read_spec
 
 SPEC = Path(__file__).with_suffix(".yaml")
@@ -48,6 +49,14 @@ COLUMNS = (
 )
 
 
+#: Rows of the short table.
+SHORT = (
+    ("fifo", "perfect"), ("best-effort", "perfect"), ("easy", "requested"), ("easy", "perfect"), ("sjf", "perfect"),
+    ("core", "requested"), ("core", "predicted"), ("core", "perfect"),
+    ("patient", "requested"), ("patient", "predicted"), ("patient", "perfect"), ("srtf", "perfect"),
+)  # fmt: skip
+
+
 def present(spec: Spec) -> tuple[Spec, list[str]]:
     """The spec without workloads whose trace is not there, and the names of those."""
     here = tuple(each for each in spec.workloads if each.trace is None or each.trace.is_file())
@@ -61,30 +70,46 @@ def tables(rows: Sequence[Mapping[str, Any]], shake_s: float) -> str:
         own = [row for row in rows if (row["workload"], row["load"]) == (name, load_)]
         parts.append(_head(name, load_, own, shake_s))
         heads = ["policy", "knows", *(head for _, head, _, _ in COLUMNS), "JCT ratio"]
-        parts.append("\n".join([_line(heads), _line(["---"] * len(heads)), *(_row(row) for row in own)]) + "\n")
+        bare = any(row["reason"] == NO_REQUESTED for row in own)
+        told = [_row(row, bare) for row in own if row["metrics"] is not None]
+        parts.append("\n".join([_line(heads), _line(["---"] * len(heads)), *told]) + "\n")
+        parts += [f"{missing}\n" for missing in _missing(own)]
     return "\n".join(parts)
+
+
+def _missing(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What can not be had, a sentence for every reason."""
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row["metrics"] is None:
+            by_reason.setdefault((row["reason"], row["estimates"]), []).append(f"`{row['policy']}`")
+    return [f"n/a with {KNOWS[known]}: {', '.join(names)} ({why})." for (why, known), names in by_reason.items()]
 
 
 def _head(name: str, load_: float, rows: Sequence[Mapping[str, Any]], shake_s: float) -> str:
     counted = next((row for row in rows if row["jobs"] is not None), rows[0])
-    seeds = len(counted["seeds"])
+    seeds = max(len(row["seeds"]) for row in rows)
     if rows[0]["synthetic"]:
         replicates = f"**Synthetic**: {rows[0]['note']}. Means over {seeds} workloads"
     else:
         replicates = f"{rows[0]['note']}. Means over {seeds} replays with submit times moved by up to {shake_s:.0f} s"
     jobs = "" if counted["jobs"] is None else f", {counted['jobs']:,} jobs each"
     at = "" if load_ == 1 else f" at {load_:g} times the load"
-    return f"### {name}{at}\n\n{replicates}{jobs}; ± is half of the 95 % confidence interval.\n"
+    why = next((row["fewer_because"] for row in rows if row.get("fewer_because")), None)
+    few = "" if why is None else f" Where fewer replays are named: {why}."
+    return f"### {name}{at}\n\n{replicates}{jobs}; ± is half of the 95 % confidence interval.{few}\n"
 
 
-def _row(row: Mapping[str, Any]) -> str:
-    knows = KNOWS[row["estimates"]] if uses_estimates(policy_named(row["policy"])) else "nothing of runtimes"
-    begin = [row["policy"], knows]
-    if row["metrics"] is None:
-        return _line([*begin, f"n/a: {row['reason']}", *[""] * len(COLUMNS)])
-    cells = [_told(row["metrics"][key], digits, factor) for key, _, digits, factor in COLUMNS]
+def _row(row: Mapping[str, Any], bare: bool) -> str:
+    """``bare``: the trace has no requested times, so that who would look at them knows nothing."""
+    knows = (
+        "nothing of runtimes" if bare and row["estimates"] == "requested" else _knows(row["policy"], row["estimates"])
+    )
+    few = f" ({len(row['seeds'])} replays)" if row.get("fewer_because") else ""
+    found = row["metrics"]
+    cells = [_told(found[key], digits, factor) if key in found else "n/a" for key, _, digits, factor in COLUMNS]
     ratio = row["jct_ratio"]
-    return _line([*begin, *cells, "" if ratio is None else _told(ratio, 3, 1)])
+    return _line([f"{row['policy']}{few}", knows, *cells, "" if ratio is None else _told(ratio, 3, 1)])
 
 
 def _told(interval: Mapping[str, float | None], digits: int, factor: float) -> str:
@@ -95,6 +120,32 @@ def _told(interval: Mapping[str, float | None], digits: int, factor: float) -> s
 
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+def short_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Markdown: mean delays of a few policies, a column a workload (at the load of the trace)."""
+    own = [row for row in rows if row["load"] == 1]
+    names = {row["workload"]: row["workload"] + " (synthetic)" * row["synthetic"] for row in own}
+    found = {(row["workload"], row["policy"], row["estimates"]): row["metrics"] for row in own}
+    lines = [_line(["policy", "knows", *names.values()]), _line(["---"] * (2 + len(names)))]
+    for policy, estimates in SHORT:
+        if not uses_estimates(policy_named(policy)):  # one row, whatever estimates it was crossed with
+            estimates = next((row["estimates"] for row in own if row["policy"] == policy), estimates)
+        cells = [_cell(found.get((name, policy, estimates))) for name in names]
+        lines.append(_line([f"`{policy}`", _knows(policy, estimates), *cells]))
+    return (
+        "Mean delay in seconds (waiting; for the policy that evicts, what that costs as well) and half of its 95 % "
+        "confidence interval, on public traces and on a synthetic workload; requested times where the trace has them, "
+        "else nothing:\n\n" + "\n".join(lines) + "\n"
+    )
+
+
+def _cell(metrics: Mapping[str, Any] | None) -> str:
+    return "n/a" if metrics is None else _told(metrics["delay_mean_s"], 0, 1)
+
+
+def _knows(policy: str, estimates: str) -> str:
+    return KNOWS[estimates] if uses_estimates(policy_named(policy)) else "nothing of runtimes"
 
 
 def put_between(text: str, new: str) -> str:
@@ -116,6 +167,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", help="a workload; repeat for more")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--write", type=Path, help="document with the marks of the scoreboard")
+    parser.add_argument("--short", type=Path, help="document with the same marks, for the short table")
     wanted = parser.parse_args()
     try:
         spec, missing = present(read_spec(wanted.spec, wanted.data))
@@ -125,6 +177,8 @@ def main() -> int:
         if wanted.only:
             spec = replace(spec, workloads=tuple(each for each in spec.workloads if each.name in wanted.only))
         groups = planned(spec)
+        for line in told_of_traces(groups):
+            print(line, file=sys.stderr)
         with progress("replaying", sum(len(group.cells) for group in groups)) as advance:
             summary = run_sweep(
                 groups, Options(wanted.out, wanted.workers, TIMEOUT_S), load(ENGINES, "local")(), advance
@@ -132,8 +186,9 @@ def main() -> int:
         text = tables(summary["rows"], spec.shake_s)
         if wanted.write is None:
             print(text)
-        else:
-            wanted.write.write_text(put_between(wanted.write.read_text(encoding="utf-8"), text), encoding="utf-8")
+        for path, new in ((wanted.write, text), (wanted.short, short_table(summary["rows"]))):
+            if path is not None:
+                path.write_text(put_between(path.read_text(encoding="utf-8"), new), encoding="utf-8")
     except UserError as error:
         print(error, file=sys.stderr)
         return 2

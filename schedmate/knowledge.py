@@ -10,6 +10,7 @@ from schedmate.scheduler import Policy
 from schedmate.scheduler.policies import alike, by_submission, never
 from schedmate.simulator.estimates import Estimates, Hostile, Perfect, Predicted, Requested
 
+NO_REQUESTED = "the trace has no requested times"
 ESTIMATES = ("requested", "perfect", "predicted", "hostile")
 
 
@@ -50,7 +51,7 @@ def why_not(policy: Policy, estimates: str, records: Sequence[JobRecord]) -> str
         return None
     requested = any(record.requested_s is not None for record in records)
     if estimates == "requested" and policy.needs_estimates and not requested:
-        return "the trace has no requested times"
+        return NO_REQUESTED
     if estimates == "predicted" and not requested and not any(record.user or record.name for record in records):
         return "nothing to predict from: the trace has no users, job names or requested times"
     return None

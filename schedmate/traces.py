@@ -123,5 +123,7 @@ def _at_least_one(path: Path, records: Iterator[JobRecord], notes: TraceNotes) -
         found = True
         yield record
     if not found:
-        why = ", ".join(f"{count} x {reason}" for reason, count in notes.skipped.items()) or "no rows after the header"
+        why = ", ".join(f"{count} x {reason}" for reason, count in notes.skipped.items())
+        if not why:
+            raise UserError(f"{path}: no usable job in it: it has no jobs", "dump a time in which there were some")
         raise UserError(f"{path}: no usable job in it ({why})", "check the columns and units")

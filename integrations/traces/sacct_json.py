@@ -32,6 +32,8 @@ from schedmate.trace_files import head_text
 
 _BYTES_PER_MIB = 1 << 20
 _MIN_S = 60.0
+#: A dump of a time without jobs, stripped of what Slurm says of itself.
+_NO_JOBS = re.compile(r'"jobs"\s*:\s*\[\s*\]')
 _SURROGATES = re.compile("[\ud800-\udfff]")
 #: Of several flags the one that says how it stands; the first that is known counts.
 _STATE_FLAGS = ("REQUEUED", "COMPLETING", "CONFIGURING", "RESIZING", "STAGE_OUT")
@@ -45,7 +47,9 @@ class SacctJsonTrace:
     def matches(self, path: Path, head: bytes) -> bool:
         """True for a JSON object whose beginning speaks of Slurm or of jobs with trackable resources."""
         text = head_text(head).lstrip()
-        return text.startswith("{") and any(sign in text for sign in ('"Slurm"', '"slurm"', '"tres"', '"het"'))
+        return text.startswith("{") and (
+            any(sign in text for sign in ('"Slurm"', '"slurm"', '"tres"', '"het"')) or _NO_JOBS.search(text) is not None
+        )
 
     def read(self, path: Path, notes: TraceNotes, options: Mapping[str, str]) -> Iterator[JobRecord]:
         """Yield the jobs; steps are read into their job."""

@@ -27,6 +27,7 @@ def compare(
     """
     from rich.table import Table
 
+    from schedmate.comparison.own_queue import LABEL, recorded_in, with_recorded
     from schedmate.comparison.runs import differences, jct_ratios, read_document, runs_of
     from schedmate.comparison.table import metric_rows
     from schedmate.comparison.write import write_report
@@ -49,9 +50,10 @@ def compare(
     for warning in warnings:
         err().print(f"[yellow]warning:[/] {safe(warning)}", soft_wrap=True)
     table = Table("", box=None, header_style="bold")
-    for run in runs:
-        table.add_column(safe(run.label), justify="right")
-    for name, cells in metric_rows(runs):
+    recorded, rows_told = recorded_in([run.document for run in runs]), metric_rows(runs)
+    for label in [run.label for run in runs] if recorded is None else [LABEL, *(run.label for run in runs)]:
+        table.add_column(safe(label), justify="right")
+    for name, cells in rows_told if recorded is None else with_recorded(rows_told, recorded):
         table.add_row(name, *cells)
     out().print(table)
     if report is not None:

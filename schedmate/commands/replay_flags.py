@@ -12,9 +12,6 @@ from prompts.errors import UserError
 
 if TYPE_CHECKING:
     from analyzers.types import JobRecord
-    from schedmate.simulator import Conditions, Restarts
-    from schedmate.simulator.failures import Failures
-    from schedmate.simulator.slowdown import Slowdown
     from schedmate.simulator.warm_start import WarmStart
 
 _PANEL = "What is played beside the jobs (docs/simulator.md)"
@@ -73,6 +70,17 @@ FaultFile = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+Requeues = Annotated[
+    int | None,
+    typer.Option(
+        "--requeues",
+        min=0,
+        help="So often a job that lost its GPUs to faults is put back into the queue without having saved anything in "
+        "between; then it counts as failed (default: 5, as Slurm's max_batch_requeue).",
+        metavar="N",
+        rich_help_panel=_PANEL,
+    ),
+]
 SlowdownFile = Annotated[
     str | None,
     typer.Option(
@@ -100,78 +108,32 @@ Until = Annotated[
 ]
 
 
-def conditions(
-    checkpoint: str | None,
-    restart: str | None,
-    classes: bool,
-    cancellations: bool,
-    share: str | None,
-    faults: Path | None,
-    slowdown: str | None,
-    seed: int,
-) -> Conditions:
-    """What the flags ask for. Raises `UserError`."""
-    from schedmate.simulator import Conditions
-    from schedmate.simulator.fault_plan import read_faults
-
-    return Conditions(
-        restarts=_restarts(checkpoint, restart),
-        size_classes=classes,
-        cancellations=cancellations,
-        failures=None if share is None else _failures(share, seed),
-        faults=None if faults is None else read_faults(faults),
-        slowdown=None if slowdown is None else _slowdown(slowdown),
-    )
-
-
-def _restarts(checkpoint: str | None, restart: str | None) -> Restarts | None:
-    """What being evicted costs; None if neither was given."""
-    from schedmate.durations import parse_duration
-    from schedmate.simulator import Restarts
-
-    if checkpoint is None and restart is None:
-        return None
-    usual = Restarts()
-    checkpoint_s = usual.checkpoint_s
-    if checkpoint is not None:
-        checkpoint_s = None if checkpoint == "never" else parse_duration(checkpoint, "--checkpoint")
-    restart_s = usual.restart_s if restart is None else parse_duration(restart, "--restart", zero=True)
-    return Restarts(checkpoint_s, usual.grace_s, restart_s)
-
-
-def _failures(share: str, seed: int) -> Failures:
-    from schedmate.simulator.failures import Failures
-
-    if share == "trace":
-        return Failures(seed=seed)
-    try:
-        return Failures(float(share), seed)
-    except ValueError:
-        raise UserError(f"--failures {share}: not a share", "give trace, or a number from 0 to 1 such as 0.1") from None
-
-
-def _slowdown(text: str) -> Slowdown:
-    from schedmate.simulator.slowdown import USUAL, read_slowdown
-
-    return read_slowdown(USUAL if text == "usual" else Path(text))
-
-
 def stretch(
     jobs: Sequence[JobRecord], from_: str | None, until: str | None, epoch_s: float | None
 ) -> tuple[WarmStart | None, Sequence[JobRecord]]:
-    """What ran at the beginning of a stretch, and the jobs of it; all of them if no stretch was asked for. ``epoch_s``
-    is the Unix time of second 0 of the trace. Raises `UserError`."""
-    from schedmate.simulator.warm_start import warm_start
+    """What ran at the beginning of a stretch, and the jobs of it; all of them if no stretch was asked for.
+
+    Jobs that were held count as submitted when eligible. ``epoch_s`` is the Unix time of second 0 of the trace. Raises
+    `UserError`.
+    """
+    from schedmate.simulator.warm_start import warm_start, when_eligible
 
     if (from_ is None and until is None) or not jobs:
-        return None, jobs
+        return None, sorted(map(when_eligible, jobs), key=lambda job: job.submit_s)
     first_s = jobs[0].submit_s
     begin_s = first_s if from_ is None else _moment_s(from_, "--from", first_s, epoch_s)
     end_s = jobs[-1].submit_s + 1.0 if until is None else _moment_s(until, "--until", first_s, epoch_s)
+    if from_ is not None and until is not None and end_s <= begin_s:
+        raise ends_before_it_begins(from_, until)
     warm, played = warm_start(jobs, begin_s, end_s)
     if not played:
         raise UserError("no job waited at --from or was submitted between it and --until", "give another stretch")
     return warm, played
+
+
+def ends_before_it_begins(from_: str, until: str) -> UserError:
+    """What to say of such a stretch."""
+    return UserError(f"--until {until} is not after --from {from_}", "give a later --until or an earlier --from")
 
 
 def _moment_s(text: str, flag: str, first_s: float, epoch_s: float | None) -> float:

@@ -16,11 +16,11 @@ from schedmate.commands.replay_flags import (
     FailureShare,
     FaultFile,
     From,
+    Requeues,
     Restart,
     Seed,
     SlowdownFile,
     Until,
-    conditions,
     stretch,
 )
 from schedmate.commands.trace_flags import Delimiter, Format, TimeUnit, Timezone
@@ -78,6 +78,7 @@ def simulate(
     cancellations: Cancellations = False,
     failures: FailureShare = None,
     faults: FaultFile = None,
+    requeues: Requeues = None,
     slowdown: SlowdownFile = None,
     seed: Seed = 1,
     from_: From = None,
@@ -121,15 +122,29 @@ def simulate(
     from schedmate.files import check_output
     from schedmate.knowledge import ESTIMATES, estimates_named, lacks_users, uses_estimates
     from schedmate.simulator import policy_named
+    from schedmate.simulator.asked import conditions_of
+    from schedmate.simulator.recorded import as_recorded
+    from schedmate.simulator.warm_start import when_eligible
     from schedmate.traces import trace_options
 
-    around = conditions(checkpoint, restart, size_classes, cancellations, failures, faults, slowdown, seed)
+    around = conditions_of(
+        checkpoint=checkpoint,
+        restart=restart,
+        size_classes=size_classes,
+        cancellations=cancellations,
+        failures=failures,
+        faults=faults,
+        requeues=requeues,
+        slowdown=None if slowdown is None else Path(slowdown),
+        seed=seed,
+    )
     spec, tenants = _cluster(nodes, gpus_per_node, cluster)
     names = _policies(policy)
     needing = [policy_named(name).name for name in names if policy_named(name).needs_estimates]
     if estimates not in ESTIMATES:
         raise UserError(f"--estimates {estimates}: not known", f"give one of {', '.join(ESTIMATES)}")
     jobs, notes = _read(trace, format_, trace_options(column or [], time_unit, delimiter, timezone))
+    held = sum(job is not own for job, own in zip(map(when_eligible, jobs), jobs, strict=True))
     typed = 0
     if cluster is None:
         jobs, typed = _of_any_type(jobs)
@@ -141,6 +156,8 @@ def simulate(
             "map a column with --column user=HEADER, or leave them out",
         )
     warnings = _trace_warnings(trace, notes, jobs, estimates, needing)
+    if held:
+        warnings.append(f"{held} jobs were held in the trace, and count as submitted when only the queue kept them")
     if typed:
         warnings.append(
             f"{typed} jobs of the trace name a GPU type, which is not minded: --nodes says nothing of types "
@@ -158,6 +175,7 @@ def simulate(
             "--estimates requested or predicted shows what could have been had"
         )
     summaries: dict[str, dict[str, Any]] = {}
+    with_figures = set[str]()
     if report is not None:
         check_output(report, "name another file with --report")
     seeds = range(1, 1 + (shakes if shakes is not None else 10 if report is not None else 0))
@@ -178,16 +196,18 @@ def simulate(
                 why = next(iter(result.skipped), "no job")
                 raise UserError(f"{trace}: no job of it can be replayed on this cluster ({why})", "see --nodes")
             summaries[name] = summary
-    warnings += [f"{count} of {len(jobs)} jobs left out: {why}" for why, count in result.skipped.items()]
+            with_figures.update(result.job_ids)
+    warnings += _left_out(summaries, len(jobs))
     if result.unknown_tenants:
         first = next(iter(result.unknown_tenants))
         warnings.append(
             f"{sum(result.unknown_tenants.values())} of {len(jobs)} jobs name a tenant that {cluster} does not have "
             f"(such as {first!r}): they are nobody's"
         )
-    document = _document(trace, notes, spec, estimates, warnings, summaries) | (
-        {"synthetic": True} if synthetic else {}
-    )
+    recorded = as_recorded(jobs, with_figures)
+    document = _document(trace, notes, spec, estimates, warnings, summaries) | {"recorded": recorded}
+    if synthetic:
+        document["synthetic"] = True
     if report is not None:
         from schedmate.comparison.write import write_report
 
@@ -197,7 +217,7 @@ def simulate(
         return
     for warning in warnings:
         err().print(f"[yellow]warning:[/] {safe(warning)}", soft_wrap=True)
-    print_table(trace, spec, estimates, summaries)
+    print_table(trace, spec, estimates, summaries, recorded)
     if report is not None:
         out().print(f"\nReport: {safe(str(report.resolve()))}", soft_wrap=True)
 
@@ -223,11 +243,12 @@ def _policies(text: str) -> list[str]:
 
 
 def _read(path: Path, format_name: str | None, options: Mapping[str, str]) -> tuple[list[JobRecord], TraceNotes]:
-    """All jobs in order of submission; ties keep the order of the file."""
+    """All jobs, each once, in order of submission; ties keep the order of the file."""
+    from schedmate.repeats import each_once
     from schedmate.traces import open_trace
 
     records, notes = open_trace(path, format_name, options)
-    return sorted(records, key=lambda record: record.submit_s), notes
+    return sorted(each_once(records, notes), key=lambda record: record.submit_s), notes
 
 
 def _of_any_type(jobs: Sequence[JobRecord]) -> tuple[list[JobRecord], int]:
@@ -251,6 +272,19 @@ def _trace_warnings(
     if without:
         warnings.append(f"{without} of {len(jobs)} jobs have no requested time: nothing is assumed of their runtime")
     return warnings
+
+
+def _left_out(summaries: Mapping[str, Mapping[str, Any]], jobs: int) -> list[str]:
+    """Jobs without figures by reason; which policies it concerns, where that is not all of them alike."""
+    found = []
+    for why in dict.fromkeys(why for summary in summaries.values() for why in summary["skipped"]):
+        counts = {name: summary["skipped"].get(why, 0) for name, summary in summaries.items()}
+        if len(set(counts.values())) == 1:
+            found.append(f"{next(iter(counts.values()))} of {jobs} jobs left out: {why}")
+        else:
+            told = ", ".join(f"{count} under {name}" for name, count in counts.items() if count)
+            found.append(f"{told} of {jobs} jobs left out: {why}")
+    return found
 
 
 def _document(

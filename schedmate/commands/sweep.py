@@ -46,12 +46,14 @@ def sweep(
 
     from schedmate.config import load_settings
     from schedmate.ports import ENGINES, load
-    from schedmate.sweep.run import Options, all_na, planned, run_sweep
+    from schedmate.sweep.run import Options, all_na, planned, run_sweep, told_of_traces
     from schedmate.sweep.spec import read_spec
 
     groups = planned(read_spec(spec, data))
     if (error := all_na(groups)) is not None:
         raise error
+    for line in told_of_traces(groups):
+        err().print(f"[yellow]warning:[/] {safe(line)}", soft_wrap=True)
     runner = load(ENGINES, engine)()
     count = workers or load_settings().integer("batch.workers") or len(os.sched_getaffinity(0))
     total = sum(len(group.cells) for group in groups)
@@ -80,12 +82,28 @@ def _show(summary: Mapping[str, Any]) -> None:
         plural = "" if seeds == 1 else "s"
         console = out()
         console.print(f"{safe(name)} ({kind}load x{load:g}{counted}, mean of {seeds} seed{plural})", soft_wrap=True)
-        console.print(_table(own), end="\n\n")
+        console.print(_table(own))
+        for line in _left_out(own):
+            console.print(safe(line), soft_wrap=True)
+        console.print()
     for failure in summary["failures"]:
         what = f"{failure['workload']}, {failure['policy']}/{failure['estimates']}, seed {failure['seed']}"
         err().print(f"[red]failed:[/] {safe(what)}: {safe(failure['message'])}", soft_wrap=True)
     words = f"{summary['cells']} cells, {summary['already_done']} of them done before"
     out().print(f"{words}, {len(summary['failures'])} failed; in {safe(summary['out'])}", soft_wrap=True)
+
+
+def _left_out(rows: list[dict[str, Any]]) -> list[str]:
+    """Jobs without figures; of which rows, where that is not all of them alike."""
+    found = [row for row in rows if row["metrics"] is not None]
+    told: dict[tuple[str, int], list[str]] = {}
+    for row in found:
+        for why, count in row["skipped"].items():
+            told.setdefault((why, count), []).append(f"{row['policy']}/{row['estimates']}")
+    return [
+        f"{count:,} job{'s' * (count > 1)} left out{'' if len(of) == len(found) else ' under ' + ', '.join(of)}: {why}"
+        for (why, count), of in told.items()
+    ]
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
@@ -116,7 +134,7 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     against = "" if ratio is None else f"{ratio['mean']:.3f}"
     if ratio is not None and ratio["low"] is not None:
         against += f" ±{ratio['mean'] - ratio['low']:.3f}"
-    shares = [f"{100 * found[key]['mean']:.1f} %" for key in ("sor", "gfr")]
+    shares = [f"{100 * found[key]['mean']:.1f} %" if key in found else "n/a" for key in ("sor", "gfr")]
     return [times[0], against, *times[1:], f"{found['bounded_slowdown_mean']['mean']:,.2f}", *shares]
 
 

@@ -83,6 +83,7 @@ def convert(
 
     Example: schedmate trace convert jobs.sacct --out jobs.csv
     """
+    from schedmate.commands.replay_flags import ends_before_it_begins
     from schedmate.durations import parse_moment
     from schedmate.trace_files import writer_for
     from schedmate.traces import open_trace, told_skips, trace_options, writer_named
@@ -93,6 +94,8 @@ def convert(
     records, notes = open_trace(trace, format_, trace_options(column or [], time_unit, delimiter, timezone))
     first_s = parse_moment(begin, "--from") if begin else float("-inf")
     last_s = parse_moment(end, "--until") if end else float("inf")
+    if begin and end and last_s <= first_s:
+        raise ends_before_it_begins(begin, end)
     chosen = (record for record in records if first_s <= record.submit_s < last_s)
     try:
         with writer_for(target) as stream:

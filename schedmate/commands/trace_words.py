@@ -35,7 +35,8 @@ def _print_head(summary: Mapping[str, Any]) -> None:
     if load:
         what = "in use" if load["recorded"] else "asked for (no starts are recorded)"
         show(
-            f"{summary['gpu_hours']:,.0f} GPU hours; {load['mean_gpus']:,.0f} GPUs {what} on average, "
+            f"{summary['gpu_hours']:,.0f} GPU hours (GPUs times how long jobs held them); "
+            f"{load['mean_gpus']:,.0f} GPUs {what} on average, "
             f"{load['peak_gpus']:,.0f} at most"
         )
     if wait:
@@ -53,7 +54,7 @@ def _print_sizes(summary: Mapping[str, Any]) -> None:
     from rich.table import Table
 
     table = Table("GPUs", box=None, header_style="bold")
-    for title in ("jobs", "GPU time", "ran (half)", "ran (90 %)", "waited (mean)"):
+    for title in ("jobs", "GPU hours", "ran (half)", "ran (90 %)", "waited (mean)"):
         table.add_column(title, justify="right")
     waits = (summary["waiting_s"] or {}).get("by_size", {})
     for name, part in summary["sizes"].items():
@@ -74,7 +75,7 @@ def _print_states(states: Mapping[str, Any] | None) -> None:
     if not states:
         return
     told = (f"{name} {part['jobs']:,} ({_percent(part['share_of_gpu_hours'])})" for name, part in states.items())
-    out().print("ended, with their share of GPU time: " + ", ".join(told))
+    out().print("ended, with their share of the GPU hours: " + ", ".join(told))
 
 
 def _print_owners(title: str, owners: Mapping[str, Any] | None) -> None:

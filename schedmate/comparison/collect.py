@@ -13,6 +13,7 @@ from schedmate.simulator.detail import detail
 from schedmate.simulator.estimates import Noted
 from schedmate.simulator.headline import HEADLINES, headline
 from schedmate.simulator.shake import SHAKE_S, shaken
+from schedmate.simulator.waiters import waiters
 
 
 def replays(
@@ -39,7 +40,9 @@ def replays(
     if (restarts := conditions.restarts_under(policy_named(policy))) is not None:
         summary["restarts"] = asdict(restarts)
     if noted is not None and result.job_ids:
-        summary["detail"] = detail(result, noted.told)
+        by_id = {job.job_id: job for job in jobs}
+        own = [by_id[job_id] for job_id in result.job_ids]
+        summary["detail"] = detail(result, noted.told) | {"waiters": waiters(own, result.waiting_s)}
     if seeds and result.job_ids:
         rows = []
         for seed in seeds:
@@ -48,6 +51,6 @@ def replays(
         summary["shakes"] = {
             "within_s": SHAKE_S,
             "seeds": list(seeds),
-            "metrics": {name: [row[name] for row in rows] for name in HEADLINES},
+            "metrics": {name: [row[name] for row in rows] for name in HEADLINES if name in rows[0]},
         }
     return result, summary

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from schedmate.comparison import nodes, over_time, owners, predicted, ratios, waits
 from schedmate.comparison.axes import data_of
+from schedmate.comparison.own_queue import recorded_in, recorded_run, told, with_recorded
 from schedmate.comparison.runs import Run, differences, jct_ratios, with_delays
 from schedmate.comparison.table import metric_rows
+from schedmate.comparison.who_waits import who_waits
 from schedmate.durations import short_duration
 from schedmate.report import render_page
 
@@ -20,27 +23,44 @@ def page(runs: Sequence[Run], command: str = "") -> str:
     drawn = [run for run in runs if run.detail is not None]
     fair = owners.fairness(drawn) if drawn else None
     said = predicted.against_actual(drawn)
+    recorded = recorded_in([run.document for run in runs])
+    own = recorded_run(recorded, runs[0])
     return render_page(
         _HERE,
         "page.html.j2",
         runs=runs,
-        lede=lede(runs),
-        rows=metric_rows(runs),
+        lede=lede(runs) + own_queue(recorded),
+        rows=metric_rows(runs) if recorded is None else with_recorded(metric_rows(runs), recorded),
+        recorded=None if recorded is None else told(recorded),
+        who=who_waits(drawn, recorded),
         data=data_of(runs),
         command=command,
         synthetic=any(run.synthetic for run in runs),
         warnings=[*differences(runs), *_warnings(runs)],
         without=[run.label for run in runs if run.detail is None],
         ratio=ratios.jct_ratio(runs).html if len(runs) > 1 else None,
-        over_time=[draw(drawn).html for draw in (over_time.utilisation, over_time.fragmentation, over_time.queue)]
-        if drawn
-        else [],
-        waiting=waits.waiting(drawn).html if drawn else None,
-        panels=[panel.html for panel in waits.waiting_by_size(drawn)],
+        over_time=_over_time(drawn),
+        waiting=waits.waiting(drawn, own).html if drawn else None,
+        panels=[panel.html for panel in waits.waiting_by_size(drawn, own)],
         fairness=fair.html if fair else None,
         occupancy=[picture.html for run in drawn for picture in nodes.occupancy(run)],
         predicted=said.html if said else None,
     )
+
+
+def _over_time(drawn: Sequence[Run]) -> list[str]:
+    """Fragmentation only of those where it has a meaning."""
+    broken = [run for run in drawn if run.summary["gfr"]["mean"] is not None]
+    pictures = ((over_time.utilisation, drawn), (over_time.fragmentation, broken), (over_time.queue, drawn))
+    return [draw(runs).html for draw, runs in pictures if runs]
+
+
+def own_queue(recorded: Mapping[str, Any] | None) -> str:
+    """What the trace says of its own queue, after the sentence on the policies."""
+    if recorded is None:
+        return ""
+    mean, tail = (short_duration(recorded["queueing_s"][q]) for q in ("mean", "p99"))
+    return f" In the trace itself a job waited {mean} on average, one in a hundred over {tail}."
 
 
 def lede(runs: Sequence[Run]) -> str:

@@ -62,6 +62,8 @@ def _mishaps(every: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
     row("failed runs", "failures", lambda of: f"{of['runs']:,}")
     row("  GPU time of failed runs", "failures", lambda of: short_duration(of["lost_gpu_s"]))
     row("faults / jobs interrupted", "faults", lambda of: f"{of['events']:,} / {of['jobs_interrupted']:,}")
+    if any(each.get("faults", {}).get("jobs_failed") for each in every):
+        row("  jobs failed by them", "faults", lambda of: f"{of.get('jobs_failed', 0):,}")
     return found
 
 

@@ -18,26 +18,29 @@ PANEL_PX = 300
 Curve = list[tuple[float, float]]
 
 
-def waiting(runs: Sequence[Run]) -> Figure:
-    """Over all jobs."""
-    told = ", ".join(f"{run.label} {duration(run.summary['queueing_s']['p99'])}" for run in runs)
+def waiting(runs: Sequence[Run], recorded: Run | None = None) -> Figure:
+    """Over all jobs; with the waits that the trace records, if it does."""
+    shown = [*runs, recorded] if recorded is not None else runs
+    told = ", ".join(f"{run.label} {duration(run.summary['queueing_s']['p99'])}" for run in shown)
     first = "Only until the first start: what came after it, evictions for one, is in the delay. " * with_delays(
         [run.summary for run in runs]
     )
+    own = "" if recorded is None else "Dashed: by the starts that stand in the trace. "
     return figure(
         "How long jobs wait",
         f"Share of jobs that had started after a given wait. 99 in 100 jobs waited no longer than: {told}.",
         "Share of jobs in per cent (vertical) that had started after waiting this long (horizontal, logarithmic); "
-        f"higher and further left is better. Waits under 10 s are drawn at 10 s. {first}{data_of(runs)}",
-        lambda width: _large(runs, width),
+        f"higher and further left is better. Waits under 10 s are drawn at 10 s. {own}{first}{data_of(runs)}",
+        lambda width: _large(shown, width),
     )
 
 
-def waiting_by_size(runs: Sequence[Run]) -> list[Figure]:
+def waiting_by_size(runs: Sequence[Run], recorded: Run | None = None) -> list[Figure]:
     """The same for each size of job, as small panels."""
     panels = []
+    shown = [*runs, recorded] if recorded is not None else runs
     for name, _, _ in SIZE_BUCKETS:
-        own = [run for run in runs if run.detail and name in run.detail["waiting_cdf"]]
+        own = [run for run in shown if run.detail and name in run.detail["waiting_cdf"]]
         jobs = max((run.detail["waiting_cdf"][name]["jobs"] for run in own if run.detail), default=0)
         if jobs < 2:
             continue
@@ -73,15 +76,19 @@ def _large(runs: Sequence[Run], width: int) -> tuple[str, float]:
         gap = min(40.0, (height - 10) / len(runs))
         places = spread([plot.top + 12 + gap * i for i in range(len(runs))], gap, plot.top, plot.top + height)
         for run, y in zip(runs, places, strict=True):
-            plot.label(plot.left + plot.width + 14, y, f"━ {run.label}", f"strong {run.style}")
+            plot.label(plot.left + plot.width + 14, y, _key(run), f"strong {run.style}")
             if gap > 30:
                 waits = duration(run.summary["queueing_s"]["p90"])
                 plot.label(plot.left + plot.width + 32, y + 16, f"90{NBSP}% within {waits}")
         return plot.svg(), plot.top + height + 44
     bottom = plot.top + height + 58
     for i, run in enumerate(runs):
-        plot.label(LEFT_PX + (i % 2) * 150, bottom + 18 * (i // 2), f"━ {run.label}", f"strong {run.style}")
+        plot.label(LEFT_PX + (i % 2) * 150, bottom + 18 * (i // 2), _key(run), f"strong {run.style}")
     return plot.svg(), bottom + 18 * ((len(runs) + 1) // 2)
+
+
+def _key(run: Run) -> str:
+    return f"{'┅' if run.style == 'recorded' else '━'} {run.label}"
 
 
 def _axes(

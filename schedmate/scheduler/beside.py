@@ -5,6 +5,8 @@ Sets of plans are written as bits: bit i is plan i of the pool as they stand in 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from schedmate.scheduler.cluster import Index
 from schedmate.scheduler.cluster_types import Shares, Spare
 from schedmate.scheduler.demand import Demand
@@ -90,6 +92,18 @@ class Beside:
         if told is False:
             verdicts.note_no(demand, beside)
         return told
+
+    def most_left(self, pool: int, nodes: Sequence[int], late: int) -> int:
+        """The most free GPUs on any of some nodes that the plans ``late`` leave; -1 for no nodes."""
+        index, spares, most = self._state.cluster.pools[pool], self._spares(pool, late), -1
+        for node in nodes:
+            if isinstance(index, PoolIndex):
+                left = rest_of(index, node, spares).gpus
+            else:
+                left = min((spare[node] for spare in spares if node in spare), default=index.free[node])
+                left = min(left, index.free[node])
+            most = max(most, left)
+        return most
 
     def _by_freed(self, pool: int, index: PoolIndex, nodes: tuple[int, ...], demand: Demand, late: int) -> bool | None:
         """`fits_by` for some nodes beside the plans ``late``: of these the ones count that have such a node."""

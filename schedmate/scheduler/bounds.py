@@ -40,6 +40,10 @@ class Bound(NamedTuple):
     shift_s: float = 0.0
 
 
+#: What quota left by tenant beside a plan that is gone, and what it leaves beside the one in its place.
+Gone = tuple[NDArray[np.int64], NDArray[np.int64] | None]
+
+
 class PlanBound(NamedTuple):
     """A plan: when it starts, the rank of its class, whether hard limits alone count against it, whether a promise to
     leave counts as well, and before when jobs of a higher class must have come to be bound by it too. A tentative one
@@ -51,6 +55,17 @@ class PlanBound(NamedTuple):
     takes_promise: bool
     bound_before: float
     behind: tuple[float, float, int] | None = None
+
+    def binds_no_less(self, other: PlanBound) -> bool:
+        """Whether every job that runs beyond another plan runs beyond this one as well."""
+        return (
+            self.start_s <= other.start_s
+            and self.rank <= other.rank
+            and self.bound_before >= other.bound_before
+            and self.behind == other.behind
+            and self.hard >= other.hard
+            and self.takes_promise <= other.takes_promise
+        )
 
 
 class Rooms(NamedTuple):
@@ -64,11 +79,22 @@ class Rooms(NamedTuple):
 
 class News(NamedTuple):
     """What may let a job start that could not when all were looked at: to whose groups something that was freed
-    matters, shape (groups,); what quota left then by tenant, shape (tenants,), and beside each plan that is gone."""
+    matters, shape (groups,); what quota left then by tenant, shape (tenants,), and beside each plan that is gone, with
+    what it leaves now beside the plan that stands in its place and binds nobody less, if there is one. ``most_left``
+    tells the most free GPUs on any node on which something was freed beside some plans (bits), ``needs`` how many a
+    node must have to be of use for a group, shape (groups,); None where that is not known."""
 
     gained: NDArray[np.bool_]
     rooms: NDArray[np.int64]
-    gone: Sequence[NDArray[np.int64]]
+    gone: Sequence[Gone]
+    needs: NDArray[np.int64] | None = None
+    most_left: Callable[[int], int] | None = None
+
+
+def lacked(asked: Ints | int, left: Ints, leaves: Ints | None) -> NDArray[np.bool_]:
+    """Whether what was left beside a plan was too little, and that may be otherwise now (see `Gone`)."""
+    found: NDArray[np.bool_] = left < asked if leaves is None else (left < asked) & (leaves >= asked)
+    return found
 
 
 class Bounds:
@@ -143,7 +169,7 @@ class Bounds:
         beyond which they run; each by itself where the plans are None, which is not to look at any. ``bound`` is asked
         for each new slot."""
         self._settle(bound)
-        at = self._wanted(news, rooms) if self._entries else _NONE
+        at, gained = self._wanted(news, rooms) if self._entries else (_NONE, _NONE)
         if not len(at):
             return NOBODY
         group, tenant, lane = self._numbers
@@ -152,28 +178,33 @@ class Bounds:
             beyond = self._beyond(at, plans, now)
             may = (~beyond | (rooms.then[:, tenant[at]] >= rooms.asked[group[at]])).all(axis=0)
             weights = 1 << np.arange(len(plans), dtype=np.int64)
-            at, late = at[may], (weights @ beyond)[may]
-        live, entries = self._live, self._entries
-        alive = np.array([live[entries[row][2]] is entries[row] for row in at.tolist()], dtype=np.bool_)
-        self._numbers[0, at[~alive]] = _GONE
-        at, late = at[alive], late[alive]
+            at, late, gained = at[may], (weights @ beyond)[may], gained[may]
+            if news is not None and news.most_left is not None and news.needs is not None:
+                sets, which = np.unique(late, return_inverse=True)
+                most = np.array([news.most_left(plans) for plans in sets.tolist()], dtype=np.int64)
+                may = (gained == 0) | (news.needs[group[at]] <= most[which])
+                at, late = at[may], late[may]
         rank, standing = self._columns[3, at], self._columns[_BOUNDS:, at]
         kind = Kind(group[at], late, lane[at], tenant[at], rooms.asked[group[at]])
-        return Contenders([entries[row] for row in at.tolist()], kind, Standing(rank, *standing), plans is not None)
+        found = Contenders(at, self._entries, self._live, kind, Standing(rank, *standing), plans is not None)
+        self._numbers[0, found.gone] = _GONE
+        return found
 
-    def _wanted(self, news: News | None, rooms: Rooms) -> Ints:
-        """The rows of those that quota allows now and for whom something may have changed."""
+    def _wanted(self, news: News | None, rooms: Rooms) -> tuple[Ints, Ints]:
+        """The rows of those that quota allows now and for whom something may have changed; 1 for those of them for whom
+        that is but what was freed."""
         group, tenant, _ = self._numbers[:, : len(self._entries)]
         asked = rooms.asked[group]  # of the last group for those that are gone
         may = (group != _GONE) & (rooms.now[tenant] >= asked)
-        if news is not None:
-            wanted = news.gained[group] | (news.rooms[tenant] < asked)
-            wanted[self._seen :] = True
-            for left in news.gone:
-                wanted |= left[tenant] < asked
-            may &= wanted
-        found: Ints = may.nonzero()[0]
-        return found
+        if news is None:
+            found: Ints = may.nonzero()[0]
+            return found, np.zeros_like(found)
+        otherwise = news.rooms[tenant] < asked
+        otherwise[self._seen :] = True
+        for left, leaves in news.gone:
+            otherwise |= lacked(asked, left[tenant], None if leaves is None else leaves[tenant])
+        found = (may & (otherwise | news.gained[group])).nonzero()[0]
+        return found, 1 - otherwise[found]
 
     def see(self) -> None:
         """All that there are have been looked at."""

@@ -146,16 +146,64 @@ class _Clearing:
                 heappush(heap, (costs[other], other))
 
     def _is_enough_after_others(self) -> bool:
-        """Where nodes are not what is lacking: quota that others hold, or what roles need besides GPUs."""
+        """Where nodes are not what is lacking: quota that others hold, or what roles need besides GPUs. As few of the
+        others in their order as will do: more of them never make it worse, so that the number is found by halving.
+        """
+        others = self._others()
+        if not others or not self._choose(others) or not self._is_enough():
+            return False
+        too_few, enough, chosen = 0, len(others), len(others)
+        while enough > too_few + 1:
+            middle = (too_few + enough) // 2
+            self._choose_first(others, chosen, middle)
+            chosen = middle
+            if self._is_enough():
+                enough = middle
+            else:
+                too_few = middle
+        self._choose_first(others, chosen, enough)
+        return True
+
+    def _others(self) -> list[Candidate]:
+        """Those not chosen that may leave beside them, in order, up to the limit in GPUs."""
+        rules, toll, found, gpus = self._rules, self._toll, list[Candidate](), self._gpus
         for each in self._candidates:
-            if self._gpus >= self._most_gpus:
-                return False
-            if each.slot not in self._chosen and self._choose([each]) and self._is_enough():
-                return True
-        return False
+            if gpus >= self._most_gpus:
+                break
+            if each.slot not in self._chosen and self._adds([each]):
+                found.append(each)
+                gpus += each.gpus
+        # Without a reason beside all of them there is none beside fewer.
+        kept = [each for each in found if rules.has_reason_for(each, toll)]
+        for each in found:
+            rules.add(toll, each, -1)
+        return kept
+
+    def _choose_first(self, others: Sequence[Candidate], chosen: int, wanted: int) -> None:
+        """So many of the others, of which so many are chosen."""
+        if wanted > chosen:
+            self._choose(others[chosen:wanted])
+        for each in others[wanted:chosen]:
+            self._leave_out(each)
+
+    def _leave_out(self, each: Candidate) -> None:
+        """One of those that were chosen stays after all."""
+        del self._chosen[each.slot]
+        self._rules.add(self._toll, each, -1)
+        self._what_if.put_back(each)
+        self._gpus -= each.gpus
 
     def _choose(self, added: Sequence[Candidate]) -> bool:
         """Add all of them or none."""
+        if not self._adds(added):
+            return False
+        self._what_if.free(added)
+        self._chosen.update((each.slot, each) for each in added)
+        self._gpus += sum(each.gpus for each in added)
+        return True
+
+    def _adds(self, added: Sequence[Candidate]) -> bool:
+        """Add to what is held by all of them or none, if the rules allow all."""
         rules, toll = self._rules, self._toll
         for i, each in enumerate(added):
             if not rules.may_add(toll, each):
@@ -163,9 +211,6 @@ class _Clearing:
                     rules.add(toll, other, -1)
                 return False
             rules.add(toll, each)
-        self._what_if.free(added)
-        self._chosen.update((each.slot, each) for each in added)
-        self._gpus += sum(each.gpus for each in added)
         return True
 
     def _is_enough(self) -> bool:
@@ -177,14 +222,22 @@ class _Clearing:
 
     def _pruned(self) -> Victims | None:
         """Without those who may stay, the dearest first."""
-        for each in sorted(self._chosen.values(), reverse=True):
-            del self._chosen[each.slot]
-            self._rules.add(self._toll, each, -1)
-            self._what_if.put_back(each)
-            if not self._is_enough():
-                self._choose([each])
+        self._prune(sorted(self._chosen.values(), reverse=True))
         shares = self._what_if.place(self._what_if.index)
         return None if shares is None else Victims(tuple(sorted(self._chosen.values())), shares)
+
+    def _prune(self, some: Sequence[Candidate]) -> None:
+        """Leave out all of some that were chosen, or by halves as many as may stay: the same as one by one, because
+        fewer victims never make it better."""
+        for each in some:
+            self._leave_out(each)
+        if self._is_enough():
+            return
+        self._choose(some)
+        if len(some) > 1:
+            middle = len(some) // 2
+            self._prune(some[:middle])
+            self._prune(some[middle:])
 
 
 def _room(view: View, index: Index, demand: Demand) -> tuple[int, Ints]:

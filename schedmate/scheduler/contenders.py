@@ -41,14 +41,25 @@ class Standing(NamedTuple):
 class Contenders:
     """By number of a class, of all that are left: ``kind`` and the ``standing`` of the first."""
 
-    __slots__ = ("_ends", "_entries", "_left", "_next", "kind", "standing")
+    __slots__ = ("_ends", "_entries", "_left", "_live", "_next", "_rows", "gone", "kind", "standing")
 
-    def __init__(self, entries: Sequence[Entry], kind: Kind, standing: Standing, alike: bool) -> None:
-        """For some jobs with what they are; each is a class of its own unless those ``alike`` are to be taken as
-        one."""
+    def __init__(
+        self,
+        rows: Ints,
+        entries: Sequence[Entry],
+        live: Sequence[Entry | None],
+        kind: Kind,
+        standing: Standing,
+        alike: bool,
+    ) -> None:
+        """For the jobs in some rows of all entries with what they are, of which those are passed that do not wait any
+        more; each is a class of its own unless those ``alike`` are to be taken as one."""
         order = np.lexsort((standing.sequence, standing.order_s, kind.lane, kind.group, kind.late))
         kind, standing = Kind(*(each[order] for each in kind)), Standing(*(each[order] for each in standing))
-        self._entries: list[Entry] = [entries[i] for i in order.tolist()]
+        self._rows: list[int] = rows[order].tolist()
+        self._entries, self._live = entries, live
+        #: Rows of those that were found not to wait any more.
+        self.gone: list[int] = []
         if alike:
             differs = [np.diff(each) != 0 for each in (kind.late, kind.group, kind.lane)]
             starts: Ints = np.flatnonzero(np.concatenate(([True], np.logical_or.reduce(differs))))
@@ -56,19 +67,31 @@ class Contenders:
             starts = np.arange(len(order))
         if not len(order):
             starts = starts[:0]
-        self._next: Ints = starts.copy()
-        self._ends: Ints = np.append(starts[1:], len(order))
-        self._left = np.ones(len(starts), dtype=np.bool_)
+        self._ends: list[int] = [*starts[1:].tolist(), len(order)]
+        firsts = [self._alive_from(at, end) for at, end in zip(starts.tolist(), self._ends, strict=False)]
+        self._next: Ints = np.array(firsts, dtype=np.int64)
+        self._left = self._next < np.array(self._ends[: len(firsts)], dtype=np.int64)
         self.kind = Kind(*(each[starts] for each in kind))
         self.standing = standing
 
+    def _alive_from(self, at: int, end: int) -> int:
+        """The first from one on, before another, that waits."""
+        rows, entries, live = self._rows, self._entries, self._live
+        while at < end:
+            entry = entries[rows[at]]
+            if live[entry[2]] is entry:
+                break
+            self.gone.append(rows[at])
+            at += 1
+        return at
+
     def first_of(self, number: int) -> Entry:
         """The first job of a class."""
-        return self._entries[int(self._next[number])]
+        return self._entries[self._rows[int(self._next[number])]]
 
     def pass_first(self, number: int) -> None:
         """The first job of a class does not wait any more, or is not to start."""
-        self._next[number] += 1
+        self._next[number] = self._alive_from(int(self._next[number]) + 1, self._ends[number])
         if self._next[number] == self._ends[number]:
             self._left[number] = False
 
@@ -117,5 +140,10 @@ class Contenders:
 
 #: On a pool that holds nobody more.
 NOBODY = Contenders(
-    (), Kind(*np.zeros((5, 0), dtype=np.int64)), Standing(*np.zeros((4, 0), dtype=np.float64)), alike=True
+    np.zeros(0, dtype=np.int64),
+    (),
+    (),
+    Kind(*np.zeros((5, 0), dtype=np.int64)),
+    Standing(*np.zeros((4, 0), dtype=np.float64)),
+    alike=True,
 )

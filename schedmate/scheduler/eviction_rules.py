@@ -22,15 +22,16 @@ from schedmate.scheduler.types import Job
 
 class Candidate(NamedTuple):
     """A running job that may be evicted. ``lost_gpu_s``: GPU time that is lost by it: work since its last checkpoint
-    and starting again. ``borrowed``: how far its tenant is above what it is guaranteed, as a part of that.
+    and starting again. ``minus_borrowed``: how far its tenant is above what it is guaranteed, as a part of that.
 
-    Candidates sort by price: least lost, lowest class, tenant that has borrowed most, latest started.
+    Candidates sort by price: least lost, lowest class, tenant that has borrowed most, latest started. That is why two
+    of them are negative.
     """
 
     lost_gpu_s: float
     priority: int
-    borrowed: float
-    start_s: float
+    minus_borrowed: float
+    minus_start_s: float
     slot: int
     tenant: int
     milli: int
@@ -39,7 +40,7 @@ class Candidate(NamedTuple):
     @property
     def price(self) -> tuple[float, ...]:
         """What candidates are compared by, least first; no two are equal."""
-        return self.lost_gpu_s, self.priority, -self.borrowed, -self.start_s, self.slot
+        return self[:5]
 
 
 @dataclass(slots=True)
@@ -167,14 +168,14 @@ class Rules:
                     candidate = self._candidate(slot, tenant, priority, borrowed)
                     if not whole or candidate.milli <= most:
                         found.append(candidate)
-        found.sort(key=lambda each: each.price)
+        found.sort()
         return found, again_s
 
     def _candidate(self, slot: int, tenant: int, priority: int, borrowed: float) -> Candidate:
         table = self._state.table
         milli = milli_of(table.demands[slot], table.shares[slot] or ())
         return Candidate(
-            lost_gpu_s(self._state, slot, self._now), priority, borrowed, table.starts_s[slot], slot, tenant, milli,
+            lost_gpu_s(self._state, slot, self._now), priority, -borrowed, -table.starts_s[slot], slot, tenant, milli,
             table.gpus[slot],
         )  # fmt: skip
 
@@ -199,11 +200,26 @@ class Rules:
             self.add(toll, each)
         return self.has_quota(toll) and self.has_reason(toll)
 
-    def toll_of(self, victims: Iterable[Candidate]) -> Toll:
-        """What all of these hold."""
-        toll = Toll()
+    def toll_of(self, victims: Sequence[Candidate]) -> Toll:
+        """What all of these hold: the same as adding them one by one."""
+        toll, by_tenant, path = Toll(), dict[int, int](), self._layer.tree.path
         for each in victims:
-            self.add(toll, each)
+            by_tenant[each.tenant] = by_tenant.get(each.tenant, 0) + each.milli
+            if each.priority >= self._priority:
+                toll.reclaimed[each.tenant] = toll.reclaimed.get(each.tenant, 0) + 1
+        toll.by_tenant = by_tenant
+        for tenant, milli in by_tenant.items():
+            for node in path(tenant):
+                toll.milli[node] = toll.milli.get(node, 0) + milli
+        for i, (later, _) in enumerate(self._later):
+            for each in victims if later.ends_s is not None else ():
+                if later.ends_s is not None and later.ends_s[each.slot] > later.start_s:
+                    then = toll.later.setdefault(i, {})
+                    then[each.tenant] = then.get(each.tenant, 0) + each.milli
+        for each in victims if self._layer.evictable.replicas else ():
+            service = self._job(each).service
+            if service is not None:
+                toll.replicas[service] = toll.replicas.get(service, 0) + 1
         return toll
 
     def may_add(self, toll: Toll, victim: Candidate) -> bool:
@@ -243,6 +259,10 @@ class Rules:
     def has_reason(self, toll: Toll) -> bool:
         """Whether each victim is of a lower class, or the job is within its guarantee when they have gone."""
         return all(self._reclaims_from(tenant, toll) for tenant, count in toll.reclaimed.items() if count)
+
+    def has_reason_for(self, victim: Candidate, toll: Toll) -> bool:
+        """The same of one of them."""
+        return victim.priority < self._priority or self._reclaims_from(victim.tenant, toll)
 
     def _reclaims_from(self, tenant: int, toll: Toll) -> bool:
         """Whether the job's tenant, and those above it as far as they are not above the other one, are within what they

@@ -21,6 +21,7 @@ from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.eviction_rules import Candidate, Rules, Toll
 from schedmate.scheduler.free_index import FreeIndex
+from schedmate.scheduler.pool_layout import Ints
 from schedmate.scheduler.vacated import Vacated, Victims
 
 #: Victims that hold up to twice what is asked for are alike in that, those up to so many times that, and so on.
@@ -39,10 +40,12 @@ MOST_ON_A_NODE = 10
 
 def find_victims(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate]) -> Victims | None:
     """Victims for a gang that has no placement now, or no quota; ``candidates`` are least price first."""
+    limits, single = excesses(what_if.demand, candidates), is_single(what_if.demand, what_if.index.capacity)
+    if single and (one := _only_one(what_if, rules, candidates, limits[0])) is not None:
+        return one
     all_gone = what_if.without(candidates)
     if not what_if.fits(all_gone):
         return None
-    limits, single = excesses(what_if.demand, candidates), is_single(what_if.demand, what_if.index.capacity)
     by_limit = [[each for each in candidates if each.gpus <= most_gpus] for most_gpus in limits]
     best: Victims | None = None
     for some, following, most_gpus in zip(by_limit, [*by_limit[1:], None], limits, strict=True):
@@ -57,6 +60,23 @@ def find_victims(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate]
     if best is None:
         return None
     return best._replace(excess=next(i for i, most_gpus in enumerate(limits) if best.gpus <= most_gpus))
+
+
+def _only_one(what_if: Vacated, rules: Rules, candidates: Sequence[Candidate], most_gpus: float) -> Victims | None:
+    """For a single replica: the cheapest one victim that will do, holding no more than so many GPUs. That is what is
+    found nearly always, and it needs no look at the others."""
+    need, free, tried = max(what_if.demand.least_gpus, 1), _free(what_if.index), 0
+    for each in candidates:
+        if each.gpus > most_gpus or not rules.allow((each,)):
+            continue
+        if any(free[node] + gpus >= need for node, gpus in _gpus_by_node(what_if.shares_of(each)).items()):
+            tried += 1
+            shares = what_if.fits_without((each,))
+            if shares is not None and is_due(what_if, rules, (each,), shares):
+                return Victims((each,), shares)
+            if tried >= MOST_TRIED:
+                return None
+    return None
 
 
 def excesses(demand: Demand, candidates: Sequence[Candidate]) -> list[float]:
@@ -125,7 +145,7 @@ def _on_one_node(
 ) -> tuple[Victims | None, bool]:
     """For a single replica: the best set of victims on any one node, and whether nothing better was left untried."""
     need = max(what_if.demand.least_gpus, 1)
-    free = what_if.index.free if isinstance(what_if.index, FreeIndex) else what_if.index.count
+    free = _free(what_if.index)
     nodes: dict[int, list[tuple[int, Candidate]]] = {}
     for each in candidates:
         for node, gpus in _gpus_by_node(what_if.shares_of(each)).items():
@@ -166,6 +186,11 @@ def _on_one_node(
                 return Victims(chosen, shares), True
     # What fits no node by itself may need quota that is held elsewhere, or the nodes' other resources.
     return None, rules.has_quota(Toll())
+
+
+def _free(index: Index) -> Sequence[int] | Ints:
+    """By node, the GPUs of which nothing is in use."""
+    return index.free if isinstance(index, FreeIndex) else index.count
 
 
 def _gpus_by_node(shares: Shares) -> dict[int, int]:

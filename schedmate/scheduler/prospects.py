@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schedmate.scheduler.bounds import MOST_PLANS, Bound, News, PlanBound, Rooms
+from schedmate.scheduler.beside import free_on
+from schedmate.scheduler.bounds import MOST_PLANS, Bound, Gone, News, PlanBound, Rooms, lacked
 from schedmate.scheduler.classes import Asks, Looked
 from schedmate.scheduler.cluster_types import UNLIMITED
 from schedmate.scheduler.contenders import Contenders
@@ -27,11 +28,13 @@ _NEVER = UNLIMITED + 1
 
 class Since(NamedTuple):
     """What has changed since none of those who waited could start: the most free GPUs of a node on which something was
-    freed; what quota left then by tenant, and beside each plan that is gone."""
+    freed, and how often something had been by then; what quota left then by tenant, and beside each plan that is gone.
+    """
 
     most_freed: int
+    clock: int
     rooms: NDArray[np.int64]
-    gone: Sequence[NDArray[np.int64]]
+    gone: Sequence[Gone]
 
 
 class Changed(NamedTuple):
@@ -85,6 +88,11 @@ class Prospects:
         asked = np.full(len(milli), _NEVER, dtype=np.int64)
         asked[self.groups] = milli[self.groups]
         news = None if since is None else News(needs <= since.most_freed, since.rooms, since.gone)
+        if news is not None and since is not None:
+            beside, pool, free = self._trial.beside, self.pool, free_on(self._state.cluster.pools[self.pool])
+            nodes = beside.verdicts(pool).freed_since(free, since.clock)
+            if nodes is not None:
+                news = news._replace(needs=needs, most_left=lambda late: beside.most_left(pool, nodes, late))
         rooms = Rooms(self.room_now(), self.room_then(), asked)
         return bounds.contenders(news, plans if len(plans) <= MOST_PLANS else None, self._now, self._bound, rooms)
 
@@ -118,26 +126,35 @@ class Prospects:
         last = layer.queue.looked[pool]
         if last is None or last.settled.undone != layer.undone:
             return None
-        gone = list[NDArray[np.int64]]()
+        gone = list[Gone]()
         if last.bounds:
             there = {id(plan.origin): now for plan, now in zip(self._plans(), self._plan_bounds(), strict=True)}
+            instead = {(plan.slot, plan.guaranteed): plan for plan in self._plans()}
             for plan, before, left in zip(last.settled.plans, last.bounds, last.then, strict=True):
                 now = there.get(id(plan.origin))
                 if now is None:
-                    gone.append(left)
+                    gone.append((left, self._left_beside(instead.get((plan.slot, plan.guaranteed)), before, there)))
                 elif now.rank > before.rank or now.bound_before < before.bound_before or now.behind != before.behind:
                     return None  # it binds fewer
-        return Since(verdicts.most_freed(last.settled.clock), last.settled.rooms, gone)
+        return Since(verdicts.most_freed(last.settled.clock), last.settled.clock, last.settled.rooms, gone)
+
+    def _left_beside(
+        self, plan: Reservation | None, before: PlanBound, there: Mapping[int, PlanBound]
+    ) -> NDArray[np.int64] | None:
+        """What quota leaves beside the plan that stands in the place of another one, if that binds nobody less."""
+        if plan is None or plan.use is None or not there[id(plan.origin)].binds_no_less(before):
+            return None
+        return plan.use.rooms(self.pool)
 
     def _has_grown(self, group: int, since: Since) -> bool:
         """Whether quota leaves some tenant so much as the jobs of a group ask for where it did not."""
         now, asked = self.room_now(), self._asks().milli[group]
         if now is since.rooms and not since.gone:
             return False
-        lacked = since.rooms < asked
-        for left in since.gone:
-            lacked |= left < asked
-        return bool((lacked & (now >= asked)).any())
+        too_little = since.rooms < asked
+        for left, leaves in since.gone:
+            too_little |= lacked(asked, left, leaves)
+        return bool((too_little & (now >= asked)).any())
 
     def _asks(self) -> Asks:
         """What all groups ask of the pool."""

@@ -33,7 +33,7 @@ PlanKey = tuple[int, bool]
 _SAVED = (
     "reserved", "gained", "stale", "moved", "broken", "evicted", "resized", "hurt", "barred", "renewed_s", "void",
     "spared_s", "sought_s", "preemptions", "claimed", "migrated", "ledger", "look_s", "promised", "tentative",
-    "due_s", "grow_s", "planned", "turn_s",
+    "due_s", "grow_s", "planned", "turn_s", "stood", "stand_s", "put_off_s", "ended",
 )  # fmt: skip
 _saved: Callable[[object], tuple[object, ...]] = attrgetter(*_SAVED)
 
@@ -57,8 +57,10 @@ class QueueLayer:
     ``evictable`` runs and could make room; ``no_victims``: what it rests on that
     nobody is evicted for a waiting job (see `actions.preempt`); ``spared_s``: when that changes because something has
     run long enough; ``sought_s``: by sequence, when victims were last looked for in vain where many run. ``claimed``:
-    slots for which others leave, ``tentative`` those with a tentative plan: they still wait in their lanes. ``undone``
-    counts how often decisions were taken back.
+    slots for which others leave, ``tentative`` those with a tentative plan: they still wait in their lanes; ``stood``
+    are those when it was last looked who is to have one, ``stand_s`` when it is next. ``ended``: the number of cycles
+    there had been when something last ended; ``put_off_s``: since when plans and victims have been put off for that
+    (see `plan.is_rushed`). ``undone`` counts how often decisions were taken back.
     """
 
     tree: TenantTree
@@ -100,6 +102,10 @@ class QueueLayer:
     undone: int = 0
     planned: int = -1
     turn_s: float = math.inf
+    stood: frozenset[int] = frozenset()
+    stand_s: float = -math.inf
+    put_off_s: float = math.inf
+    ended: int = -1
 
     @property
     def is_idle(self) -> bool:

@@ -313,6 +313,8 @@ class Scheduler:
         transaction.begin()
         transaction.stop(slot, now)
         transaction.commit()
+        if self.state.layer is not None:
+            self.state.layer.ended = self.state.cycles
 
     def _check_runs(self, slot: int) -> None:
         shares = self.state.table.shares

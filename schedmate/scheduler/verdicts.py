@@ -142,6 +142,11 @@ class Verdicts:
         """The most free GPUs of any node on which something was freed after the clock stood so; -1 if there is none."""
         return max((free for free, at in enumerate(self._freed_at) if at > since), default=-1)
 
+    def freed_since(self, free: Free, since: int) -> tuple[int, ...] | None:
+        """The nodes on which something was freed after the clock stood so; None if that is not known any more, or if
+        they are many."""
+        return self._freed_since(free, since, 0)
+
     def where(self, index: Counted, free: Free, demand: Demand, beside: int) -> tuple[int, ...] | None:
         """The nodes without the help of which a demand does not fit beside some plans (`bits_of`): nothing else has
         been freed since it did not; ``free`` are the free GPUs of each node. None if any node may do."""

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from schedmate.scheduler import Cluster, Demand, PoolSpec, Queueing, Scheduler
 from schedmate.scheduler.cluster_types import UNLIMITED, WHOLE_MILLI, DeviceShare, NodeShape, Shares
 from schedmate.scheduler.transaction import is_there, milli_of
+from schedmate.scheduler.trial import Trial
 
 _AMOUNTS = ("cpus_milli", "memory_mib", "disk_mib")
 
@@ -53,8 +54,8 @@ def stuck(scheduler: Scheduler) -> list[str]:
     head of a strict queue has a reason to wait for as long as it takes.
     """
     state, table, layer = scheduler.state, scheduler.state.table, scheduler.state.layer
-    if layer is None:
-        return []
+    if layer is None or (scheduler.evicted and scheduler.wake_s < math.inf):
+        return []  # who has made way for others is looked at again in a cycle that is to come
     idle = set(range(len(state.cluster.pools))) - {table.pools[slot] for slot in table.running()}
     empty = Cluster.rebuilt(state.cluster.spec, [], state.cluster.conditions)
     begins_s = {pool: max(plan.start_s for plan in plans) for pool, plans in state.reservations.items() if plans}
@@ -93,6 +94,18 @@ def idle_before_a_plan(scheduler: Scheduler, now: float) -> list[str]:
         and not first.victims
         and state.place(empty.pools[first.pool], table.demands[first.slot]) is not None
     ]
+
+
+def passed_over(scheduler: Scheduler, now: float) -> list[str]:
+    """Waiting jobs without a reservation that by the scheduler's own rules could start at once, in words. To be asked
+    after a cycle at ``now`` without evictions; nothing for policies without the full queue layer, and none while
+    something is left to be given out in the next cycle."""
+    state, layer = scheduler.state, scheduler.state.layer
+    if layer is None or layer.gained or state.policy.starts_by_plan:
+        return []
+    trial, table = Trial(state, scheduler.transaction, now), state.table
+    waiting = [slot for slot, live in enumerate(table.live) if live is not None and slot not in layer.queue.reserved]
+    return [f"job {table.present(slot).job_id} waits and could start at {now}" for slot in waiting if trial.find(slot)]
 
 
 def _plain_pool(pool: PoolSpec, running: list[tuple[Demand, Shares]]) -> list[str]:

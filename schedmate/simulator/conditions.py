@@ -11,6 +11,9 @@ from schedmate.simulator.fault_plan import FaultPlan
 from schedmate.simulator.slowdown import Slowdown
 from schedmate.simulator.warm_start import WarmStart
 
+#: What ``JobRequeue`` of Slurm allows by default (``max_batch_requeue``).
+REQUEUES = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
@@ -25,6 +28,9 @@ class Conditions:
         time, whether they wait or run then.
     failures : how often jobs fail and start again.
     faults : hardware that breaks and is repaired. The cluster is then described in detail.
+    requeues : so often a job that has lost its GPUs to faults is put back into the queue without having saved anything
+        in between; the next time it counts as failed. None for no bound: what takes longer than hardware lasts, and
+        saves nothing, then runs for ever.
     slowdown : how much longer jobs take where they are placed badly.
     warm : what runs already at the beginning.
     """
@@ -34,6 +40,7 @@ class Conditions:
     cancellations: bool = False
     failures: Failures | None = None
     faults: FaultPlan | None = None
+    requeues: int | None = REQUEUES
     slowdown: Slowdown | None = None
     warm: WarmStart | None = None
 

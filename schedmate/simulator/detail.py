@@ -41,7 +41,7 @@ def detail(result: Result, told: Mapping[str, Told]) -> dict[str, Any]:
         "gar": _means(result.gar, edges),
         "gfr": _means(result.gfr, edges),
         "waiting_gpus": _waiting_gpus(result, edges),
-        "waiting_cdf": _waiting_cdf(result),
+        "waiting_cdf": waiting_cdf(result.gpus, result.waiting_s),
         "occupancy": _occupancy(result, edges),
         "owners": _owners(result, told),
         "predicted": _predicted(result, told),
@@ -86,10 +86,11 @@ def _waiting_gpus(result: Result, edges: Floats) -> dict[str, list[float]]:
     return found
 
 
-def _waiting_cdf(result: Result) -> dict[str, Any]:
+def waiting_cdf(gpus: Floats, waiting_s: Floats) -> dict[str, Any]:
+    """Waiting times at `CDF_SHARES` of the jobs, for all and by size; both arrays are one value a job."""
     found = {}
     for name, least, most in (("all", 1, np.inf), *SIZE_BUCKETS):
-        waits = result.waiting_s[(result.gpus >= least) & (result.gpus <= most)]
+        waits = waiting_s[(gpus >= least) & (gpus <= most)]
         if waits.size:
             found[name] = {
                 "jobs": int(waits.size),

@@ -24,6 +24,7 @@ NODE_KINDS = ("cordon", "drain", "down", "repair")
 GPU_KINDS = ("bad_gpu", "good_gpu")
 
 _COLUMNS = ("at", "kind", "pool", "node", "gpu")
+_NEEDED = ("at", "kind", "node")
 _MODEL = ("seed", "node_mtbf", "node_repair", "gpu_mtbf", "gpu_repair")
 
 
@@ -35,6 +36,7 @@ class Fault(NamedTuple):
     pool: str
     node: int
     device: int | None = None
+    where: str = ""  # in which file it stands
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +87,22 @@ class FaultPlan:
         pools = {pool.name: shapes_of(pool) for pool in cluster.pools}
         for fault in self.told:
             shapes = pools.get(fault.pool)
+            told = f"{fault.where}: " if fault.where else ""
             if shapes is None:
-                raise UserError(f"a fault on pool {fault.pool!r}: there is none", f"there are {', '.join(pools)}")
+                raise UserError(f"{told}a fault on pool {fault.pool!r}: there is none", f"there are {', '.join(pools)}")
             if fault.node >= len(shapes) or (fault.device or 0) >= shapes[fault.node].gpus:
-                where = f"{fault.pool}/{fault.node}" + ("" if fault.device is None else f"/{fault.device}")
-                raise UserError(f"a fault on {where}: there is no such place", "nodes and GPUs count from 0")
-        told = sorted(self.told, key=lambda fault: fault.at_s)
-        return merge(told, self.model.faults(cluster) if self.model else (), key=lambda fault: fault.at_s)
+                place = f"{fault.pool}/{fault.node}" + ("" if fault.device is None else f"/{fault.device}")
+                size = f"{fault.pool} has {len(shapes)} nodes of {shapes[0].gpus} GPUs" if shapes else ""
+                raise UserError(f"{told}a fault on {place}: there is no such place", f"they count from 0; {size}")
+        in_order = sorted(self.told, key=lambda fault: fault.at_s)
+        return merge(in_order, self.model.faults(cluster) if self.model else (), key=lambda fault: fault.at_s)
 
 
 def read_faults(path: Path) -> FaultPlan:
     """From CSV (``at,kind,pool,node,gpu``) or YAML (``events``, ``generate``). Raises `UserError`."""
     text = read_small(path, "see docs/simulator.md")
     if path.suffix.lower() == ".csv":
-        rows = list(csv.DictReader(text.splitlines()))
-        return FaultPlan(tuple(_fault(f"{path}: line {number}", row) for number, row in enumerate(rows, 2)))
+        return FaultPlan(tuple(_table(path, text)))
     try:
         found = load_once(text)
     except (yaml.YAMLError, TwiceError) as error:
@@ -112,18 +115,34 @@ def read_faults(path: Path) -> FaultPlan:
     return FaultPlan(told, _model(f"{path}: generate", given["generate"]) if "generate" in given else None)
 
 
+def _table(path: Path, text: str) -> Iterator[Fault]:
+    rows = csv.DictReader(text.splitlines(), skipinitialspace=True)
+    header = [name.strip() for name in rows.fieldnames or ()]
+    if missing := [name for name in _NEEDED if name not in header]:
+        what = f"line 1: no column {' and no column '.join(missing)}" if header else "is empty"
+        raise UserError(f"{path}: {what}", f"begin with the line {','.join(_COLUMNS)} (pool and gpu may be left out)")
+    if unknown := [name for name in header if name not in _COLUMNS]:
+        raise UserError(f"{path}: line 1: no such column: {unknown[0]!r}", f"known: {', '.join(_COLUMNS)}")
+    rows.fieldnames = header
+    for row in rows:
+        if None in row:
+            raise UserError(f"{path}: line {rows.line_num}: more cells than line 1 has columns", "take one of them out")
+        yield _fault(f"{path}: line {rows.line_num}", row)
+
+
 def _fault(where: str, row: Any) -> Fault:
     given = {key: value for key, value in _mapping(where, row, _COLUMNS).items() if value not in (None, "")}
     kind = str(given.get("kind", "")).strip()
     if kind not in (*NODE_KINDS, *GPU_KINDS):
         raise UserError(f"{where}: kind {kind!r} is not known", f"one of {', '.join((*NODE_KINDS, *GPU_KINDS))}")
+    hint = "say which with gpu" if kind in GPU_KINDS else "leave gpu out, or say bad_gpu or good_gpu"
     if (kind in GPU_KINDS) != ("gpu" in given):
-        raise UserError(f"{where}: {kind} is about {'one gpu' if kind in GPU_KINDS else 'a whole node'}", "")
+        raise UserError(f"{where}: {kind} is about {'one gpu' if kind in GPU_KINDS else 'a whole node'}", hint)
     node, gpu = (_whole(f"{where}: {key}", given.get(key, 0)) for key in ("node", "gpu"))
     if "node" not in given or "at" not in given:
         raise UserError(f"{where}: says no {'node' if 'at' in given else 'time'}", "it needs at, kind and node")
     at_s = parse_duration(str(given["at"]), f"{where}: at", zero=True)
-    return Fault(at_s, kind, str(given.get("pool", "gpu")), node, gpu if kind in GPU_KINDS else None)
+    return Fault(at_s, kind, str(given.get("pool", "gpu")).strip(), node, gpu if kind in GPU_KINDS else None, where)
 
 
 def _model(where: str, value: Any) -> FaultModel:
@@ -145,5 +164,5 @@ def _mapping(where: str, value: Any, known: Sequence[str]) -> Mapping[str, Any]:
 def _whole(where: str, value: Any) -> int:
     text = str(value).strip()
     if not text.isdecimal() or len(text) > 9:
-        raise UserError(f"{where}: {value!r} is not a whole number from 0 up", "")
+        raise UserError(f"{where}: {value!r} is not a whole number from 0 up", "write 0, 1, 2 and so on")
     return int(text)

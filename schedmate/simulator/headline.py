@@ -25,7 +25,8 @@ HEADLINES: dict[str, str] = {
 
 
 def headline(result: Result) -> dict[str, float]:
-    """The numbers of `HEADLINES` of a result that has jobs; the same input always gives the same numbers."""
+    """The numbers of `HEADLINES` of a result that has jobs, GFR only where it has a meaning (`Result.can_fragment`);
+    the same input always gives the same numbers."""
     if not result.job_ids:
         raise ValueError("a replay without jobs has no metrics")
     waiting_s = result.waiting_s
@@ -38,7 +39,7 @@ def headline(result: Result) -> dict[str, float]:
         "bounded_slowdown_mean": float(bounded_slowdown(result.jct_s, result.work_s).mean()),
         "sor": result.sor() or 0.0,
         "sor_while_arriving": result.sor(float(result.submit_s[-1])) or 0.0,
-        "gfr": result.gfr.mean() or 0.0,
+        **({"gfr": result.gfr.mean() or 0.0} if result.can_fragment else {}),
         "makespan_s": result.makespan_s,
         "evictions": float(result.evictions),
         "lost_gpu_s": result.lost_gpu_s,

@@ -12,10 +12,17 @@ from analyzers.types import JobRecord
 from schedmate.scheduler import Scheduler
 from schedmate.scheduler.cluster_types import Health
 from schedmate.simulator.audit import shapes_of
+from schedmate.simulator.conditions import Conditions
 from schedmate.simulator.failures import Failures
-from schedmate.simulator.fault_plan import Fault, FaultPlan
+from schedmate.simulator.fault_plan import Fault
 from schedmate.simulator.run_log import RunLog
 from schedmate.simulator.runs import Runs
+
+#: In `Result.skipped`: jobs that counted as failed.
+GIVEN_UP = "failed: lost their GPUs to faults again and again without having saved anything"
+
+#: When nothing has run for so long, nothing is to come and jobs wait, the hardware breaks too often for them.
+HOPELESS_S = 90 * 86_400.0
 
 _HEALTH = {"cordon": Health.CORDONED, "drain": Health.DRAINING, "down": Health.DOWN, "repair": Health.HEALTHY}
 
@@ -71,6 +78,10 @@ class Attempts:
         self._next = rest._replace(runs_s=rest.runs_s[1:], first_s=first_s)
         return replace(rest.record, duration_s=rest.runs_s[0])
 
+    def forget(self, slot: int) -> None:
+        """The job in ``slot`` is gone before its end."""
+        self._rest.pop(slot, None)
+
     def whole(self, slot: int, record: JobRecord, start_s: float) -> tuple[JobRecord, float]:
         """The last run of a job has ended: its record, and when it was first started."""
         rest = self._rest.pop(slot, None)
@@ -89,14 +100,18 @@ class Happenings:
         ends: list[tuple[float, int]],
         numbers: Sequence[int],
         runs: Runs,
-        plan: FaultPlan | None,
+        attempts: Attempts | None,
+        conditions: Conditions,
     ) -> None:
+        plan = conditions.faults
         self._scheduler, self._log, self._ends, self._numbers, self._runs = scheduler, log, ends, numbers, runs
+        self._attempts, self._requeues = attempts, Requeues(conditions.requeues)
         self._cancels: list[tuple[float, int, int]] = []
         self._faults: Iterator[Fault] = iter(()) if plan is None else plan.faults(scheduler.state.cluster.spec)
         self._hardware = None if plan is None else _Hardware(scheduler, log)
         self._fault = next(self._faults, None)
         self._from_s = 0.0
+        self._idle = -1, 0.0  # how much had been written down when nothing ran any more, and since when
 
     def begin(self, now: float) -> None:
         """The first submission: times of faults count from here."""
@@ -112,9 +127,11 @@ class Happenings:
         """The job in ``slot`` will be cancelled then, whether it waits or runs."""
         heappush(self._cancels, (at_s, slot, self._numbers[slot]))
 
-    def happen(self, now: float, present: Sequence[JobRecord]) -> int:
-        """All that is due; by how many more jobs wait."""
+    def happen(self, now: float, present: Sequence[JobRecord], left: int) -> int:
+        """All that is due; by how many more jobs wait. ``left``: so many wait and nothing is to come, 0 if it is."""
         waiting = 0
+        if left and self._is_hopeless(now):
+            self._fault = None
         while self._cancels and self._cancels[0][0] <= now:
             _, slot, number = heappop(self._cancels)
             if self._numbers[slot] == number:
@@ -125,14 +142,21 @@ class Happenings:
                 self._runs.stop(lost, now)
                 self._runs.resize(self._scheduler.repaired, present, now)
                 self._log.mishaps.interrupted += len(lost)
-                waiting += len(lost)
+                waiting += len(lost) - self._give_up(lost, present)
             self._fault = next(self._faults, None)
         return waiting
+
+    def _is_hopeless(self, now: float) -> bool:
+        written, since_s = self._idle
+        if self._ends or written != len(self._log.jobs):
+            self._idle = len(self._log.jobs), now
+            return False
+        return now - since_s > HOPELESS_S
 
     def _cancel(self, slot: int, now: float) -> int:
         table = self._scheduler.state.table
         if table.live[slot] is not None:
-            self._scheduler.withdraw(slot)
+            self._withdraw(slot)
             self._log.mishaps.cancelled_waiting += 1
             return -1
         self._log.mishaps.cancelled_running += 1
@@ -141,6 +165,41 @@ class Happenings:
         heapify(self._ends)
         self._scheduler.end(slot, now)
         return 0
+
+    def _give_up(self, lost: Sequence[int], present: Sequence[JobRecord]) -> int:
+        """Of the jobs that have lost their GPUs those that get nowhere leave the queue; how many."""
+        done_s, gone = self._scheduler.state.table.done_s, 0
+        for slot in lost:
+            if self._requeues.is_futile(slot, self._numbers[slot], done_s[slot]):
+                self._withdraw(slot)
+                self._log.skip(GIVEN_UP, f"job {present[slot].job_id}: {GIVEN_UP}")
+                self._log.mishaps.given_up += 1
+                gone += 1
+        return gone
+
+    def _withdraw(self, slot: int) -> None:
+        """A job leaves the queue for good, maybe after it has run."""
+        self._scheduler.withdraw(slot)
+        self._runs.forget(slot)
+        if self._attempts is not None:
+            self._attempts.forget(slot)
+
+
+class Requeues:
+    """How often a job was put back into the queue by faults since it last saved anything: ``most`` times, then it is
+    futile. None for no bound."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._since: dict[int, tuple[int, float, int]] = {}  # by slot: number of the job, work saved, how often
+
+    def is_futile(self, slot: int, number: int, done_s: float) -> bool:
+        """Note that a job has lost its GPUs; whether it is not to be tried again."""
+        before = self._since.get(slot)
+        again = before is not None and before[0] == number and done_s <= before[1]
+        often = 1 + (before[2] if before is not None and again else 0)
+        self._since[slot] = number, done_s, often
+        return self._most is not None and often > self._most
 
 
 class _Hardware:

@@ -93,8 +93,8 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
     runs = None
     if layer is not None or policy.ranking is not None or happens or conditions.slowdown is not None:
         runs = Runs(scheduler, log, ends, numbers, conditions.slowdown)
-    around = Happenings(scheduler, log, ends, numbers, runs, conditions.faults) if happens and runs else None
     attempts = Attempts(conditions.failures, log) if conditions.failures is not None else None
+    around = Happenings(scheduler, log, ends, numbers, runs, attempts, conditions) if happens and runs else None
     again: list[tuple[JobRecord, int]] = []  # runs to be submitted, and the numbers of their jobs
     waiting = 0
     if conditions.warm is not None:
@@ -140,7 +140,7 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
             if learned is not None and number >= 0:
                 learned(record)
         if around is not None and around.next_s <= now:
-            waiting += around.happen(now, present)
+            waiting += around.happen(now, present, 0 if size else waiting)
         if again:
             for record, number in again:
                 slot = submit(estimates.job(record))

@@ -107,6 +107,12 @@ class Result:
         """GFR(t): nodes with some but not all GPUs allocated over healthy GPU nodes, in 0..1."""
         return Steps(self.times_s, self.fragmented_nodes / np.maximum(1.0, self._capacity(2, self.cluster.nodes)))
 
+    @property
+    def can_fragment(self) -> bool:
+        """Whether GFR has a meaning: some pool has several nodes of several GPUs. One node is never in part used in
+        place of another, and a node of one GPU never in part."""
+        return any(pool.nodes > 1 and pool.gpus_per_node > 1 for pool in self.cluster.pools)
+
     def sor(self, until_s: float = math.inf) -> float | None:
         """SOR: allocated over schedulable GPU time, up to a moment or to the last end."""
         if not self.mishaps.capacity:
@@ -169,7 +175,7 @@ class Result:
             "gar": _series(self.gar),
             "sor": self.sor(),
             "sor_while_arriving": self.sor(float(self.submit_s[-1])) if self.submit_s.size else None,
-            "gfr": _series(self.gfr),
+            "gfr": _series(self.gfr if self.can_fragment else Steps(np.array([]), np.array([]))),
             "jwtd_s": {
                 bucket: {"jobs": count, **asdict(distribution)}
                 for bucket, (count, distribution) in waiting_by_size(self.gpus, self.waiting_s).items()
@@ -194,7 +200,11 @@ class Result:
         if had.failed_runs:
             found["failures"] = {"runs": had.failed_runs, "lost_gpu_s": had.failed_gpu_s}
         if had.faults:
-            found["faults"] = {"events": had.faults, "jobs_interrupted": had.interrupted}
+            found["faults"] = {
+                "events": had.faults,
+                "jobs_interrupted": had.interrupted,
+                "jobs_failed": had.given_up,
+            }
         if had.cancelled_waiting or had.cancelled_running:
             found["cancelled"] = {"waiting": had.cancelled_waiting, "running": had.cancelled_running}
         return found

@@ -34,13 +34,15 @@ class Stay(NamedTuple):
 class Mishaps:
     """What happened of that which was asked for (`Conditions`). ``failed_runs`` were followed by another one of the
     same job, ``failed_gpu_s`` is what was lost by them. ``interrupted`` counts jobs that lost their GPUs by one of
-    ``faults``, after each of which ``capacity`` has time, schedulable GPUs and healthy nodes. Jobs cancelled while
+    ``faults``, after each of which ``capacity`` has time, schedulable GPUs and healthy nodes; ``given_up`` those that
+    counted as failed after that. Jobs cancelled while
     waiting and while running are in no other figure."""
 
     failed_runs: int = 0
     failed_gpu_s: float = 0.0
     faults: int = 0
     interrupted: int = 0
+    given_up: int = 0
     cancelled_waiting: int = 0
     cancelled_running: int = 0
     capacity: list[tuple[float, int, int]] = field(default_factory=list)

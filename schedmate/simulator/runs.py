@@ -83,6 +83,11 @@ class Runs:
         self._left_s.pop(slot, None)
         return self._first_s.pop(slot)
 
+    def forget(self, slot: int) -> None:
+        """A job that waits again is gone before its end: the next one in its slot has not started yet."""
+        self._first_s.pop(slot, None)
+        self._left_s.pop(slot, None)
+
     def stop(self, slots: Sequence[int], now: float) -> None:
         """Running jobs had to leave and wait again."""
         if not slots:

@@ -29,15 +29,20 @@ def warm_start(records: Iterable[JobRecord], begin_s: float, end_s: float) -> tu
     """What ran at ``begin_s``, and the jobs to be replayed: those that waited then, and those submitted before
     ``end_s``. A job that was held (``eligible_s``) counts as submitted when nothing but the queue kept it waiting."""
     found = window(records, begin_s, end_s)
-    played = [_eligible(record) for record in (*found.waiting, *found.arriving)]
+    played = [when_eligible(record) for record in (*found.waiting, *found.arriving)]
     running = sorted(found.running, key=lambda each: -each.ran_s)
     return WarmStart(begin_s, end_s, tuple(running), found.unknown), sorted(played, key=lambda record: record.submit_s)
 
 
-def _eligible(record: JobRecord) -> JobRecord:
-    if record.eligible_s is None or record.eligible_s <= record.submit_s:
+def when_eligible(record: JobRecord) -> JobRecord:
+    """The job, submitted when nothing but the queue kept it waiting: one that was held (by a dependency, or until a
+    time) could not have been started before by any scheduler. As it is if it started before it was eligible."""
+    eligible_s = record.eligible_s
+    if eligible_s is None or eligible_s <= record.submit_s:
         return record
-    return replace(record, submit_s=record.eligible_s)
+    if record.start_s is not None and eligible_s > record.start_s:  # which can not be
+        return record
+    return replace(record, submit_s=eligible_s)
 
 
 def left_of(job: RunningJob, warm: WarmStart) -> JobRecord:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -13,12 +14,15 @@ import schedmate
 from analyzers.types import JobRecord
 from prompts.errors import UserError
 from schedmate.knowledge import estimates_named
+from schedmate.ports import TraceNotes
+from schedmate.repeats import each_once
 from schedmate.scheduler import ClusterSpec, Tenant
 from schedmate.simulator import simulate
 from schedmate.simulator.cluster_file import read_cluster, read_tenants, uniform_cluster
 from schedmate.simulator.headline import headline
 from schedmate.simulator.load import at_load
 from schedmate.simulator.shake import shaken
+from schedmate.simulator.warm_start import when_eligible
 from schedmate.sweep.generated import generate
 from schedmate.sweep.spec import Workload
 from schedmate.traces import open_trace
@@ -51,28 +55,42 @@ class Cell:
 def run_cell(cell: Cell) -> dict[str, Any]:
     """The headline metrics of one replay, and how many jobs it had."""
     workload = cell.workload
+    around = workload.conditions
     if workload.generated is not None:
         made = generate(workload.generated, max(1, cell.seed), cell.load, cell.estimates)
-        result = simulate(made.records, made.cluster, cell.policy, made.estimates)
+        result = simulate(made.records, made.cluster, cell.policy, made.estimates, conditions=around)
     else:
-        records = shaken(at_load(read_records(workload), cell.load), cell.seed, cell.shake_s)
+        records = _shaken_records(workload, cell.load, cell.seed, cell.shake_s)
         cluster, tenants = cluster_of(workload)
-        result = simulate(records, cluster, cell.policy, estimates_named(cell.estimates), tenants=tenants)
+        known = estimates_named(cell.estimates)
+        result = simulate(records, cluster, cell.policy, known, tenants=tenants, conditions=around)
     if not result.job_ids:
         why = next(iter(result.skipped), "no job")
         raise UserError(f"workload {workload.name}: no job of it can be replayed on this cluster ({why})", "see nodes")
     return {"jobs": len(result.job_ids), "skipped": dict(result.skipped), "metrics": headline(result)}
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)
+def _shaken_records(workload: Workload, load: float, seed: int, within_s: float) -> tuple[JobRecord, ...]:
+    """Those of a seed; its cells come one after the other."""
+    return tuple(shaken(at_load(read_records(workload), load), seed, within_s))
+
+
 def read_records(workload: Workload) -> tuple[JobRecord, ...]:
-    """The jobs of a trace in order of submission; a worker reads a trace once and not for every cell."""
+    """The jobs of a trace, each once, in order of submission."""
+    return read_trace(workload)[0]
+
+
+@lru_cache(maxsize=2)
+def read_trace(workload: Workload) -> tuple[tuple[JobRecord, ...], TraceNotes]:
+    """The same, and what there is to tell of them. A worker reads a trace once and not for every cell."""
     if workload.trace is None:
         raise ValueError(f"workload {workload.name} has no trace")
-    records, _ = open_trace(workload.trace, workload.format, dict(workload.options))
+    found, notes = open_trace(workload.trace, workload.format, dict(workload.options))
+    records: Iterator[JobRecord] = map(when_eligible, each_once(found, notes))
     if workload.cluster is None:  # equal nodes of unknown type take any
         records = (replace(record, gpu_type=None) if record.gpu_type else record for record in records)
-    return tuple(sorted(records, key=lambda record: record.submit_s))
+    return tuple(sorted(records, key=lambda record: record.submit_s)), notes
 
 
 def cluster_of(workload: Workload) -> tuple[ClusterSpec, tuple[Tenant, ...]]:
@@ -86,9 +104,9 @@ def cluster_of(workload: Workload) -> tuple[ClusterSpec, tuple[Tenant, ...]]:
 def digest_of_inputs(workload: Workload) -> str:
     """Changes whenever the trace, the cluster, how they are read or any line of the code does."""
     digest = hashlib.sha256(_digest_of_code().encode())
-    for path in (workload.trace, workload.cluster):
+    for path in (workload.trace, workload.cluster, *workload.files):
         digest.update(_digest_of_file(path).encode() if path is not None else b"none")
-    said = [workload.format, workload.options, workload.nodes, workload.gpus_per_node]
+    said = [workload.format, workload.options, workload.nodes, workload.gpus_per_node, workload.asked]
     made = workload.generated and [workload.generated.jobs, workload.generated.load]
     digest.update(json.dumps([said, made]).encode())
     return digest.hexdigest()

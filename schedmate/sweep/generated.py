@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from analyzers.history import MemoryHistoryStore
 from analyzers.source import analyze
-from analyzers.types import JobRecord, SourceFacts
+from analyzers.types import JobRecord, SourceFacts, Submission
 from schedmate.demo.history import WalkedHints
 from schedmate.demo.jobs import FOLDER, Workload, make_workload, write_sources
 from schedmate.knowledge import estimates_named
@@ -38,13 +39,27 @@ def generate(asked: Generated, seed: int, load: float, estimates: str) -> Made:
     of their own, read, and gone when this returns.
     """
     spec = WorkloadSpec(seed=seed, jobs=asked.jobs, load=asked.load * load)
-    workload = make_workload(spec)
+    workload = _workload(spec)
     cluster = ClusterSpec.uniform(spec.cluster.nodes, spec.cluster.gpus_per_node)
-    known = _hints(workload) if estimates == "predicted" else estimates_named(estimates)
+    known = _hints(spec) if estimates == "predicted" else estimates_named(estimates)
     return Made([record_of(job.ask, job.truth) for job in workload.jobs], cluster, known)
 
 
-def _hints(workload: Workload) -> Estimates:
+def _hints(spec: WorkloadSpec) -> Estimates:
+    """Fresh ones, whose history is empty; what the sources say is read once for all policies."""
+    submissions, facts = _read(spec)
+    return WalkedHints(Pipeline(MemoryHistoryStore()), submissions, facts, _workload(spec).truth)
+
+
+@lru_cache(maxsize=1)
+def _workload(spec: WorkloadSpec) -> Workload:
+    return make_workload(spec)
+
+
+@lru_cache(maxsize=1)
+def _read(spec: WorkloadSpec) -> tuple[dict[str, Submission], dict[str, SourceFacts]]:
+    """By job, what was submitted and what source and command say of it."""
+    workload = _workload(spec)
     with TemporaryDirectory(prefix="schedmate-sweep-") as folder:
         out = OutFolder(Path(folder) / "sources", "sweep")
         try:
@@ -59,4 +74,4 @@ def _hints(workload: Workload) -> Estimates:
                 facts[ask.job_id] = known[key]
         finally:
             out.close()
-    return WalkedHints(Pipeline(MemoryHistoryStore()), submissions, facts, workload.truth)
+    return submissions, facts

@@ -14,9 +14,10 @@ from schedmate.ports import Engine, ItemFailed
 from schedmate.simulator import policy_named
 from schedmate.simulator.headline import HEADLINES
 from schedmate.simulator.intervals import Interval, paired_ratio
-from schedmate.sweep.cells import Cell, cluster_of, digest_of_inputs, read_records, run_cell
+from schedmate.sweep.cells import Cell, cluster_of, digest_of_inputs, read_records, read_trace, run_cell
 from schedmate.sweep.spec import Spec, Workload
 from schedmate.sweep.store import CellStore, write_whole
+from schedmate.traces import told_skips
 
 Row = dict[str, Any]
 
@@ -55,11 +56,22 @@ def planned(spec: Spec) -> list[Group]:
             run: None if workload.generated is not None else why_not(policy_named(run[0]), run[1], records)
             for run in spec.runs
         }
-        seeds = tuple(max(1, seed) for seed in spec.seeds) if workload.generated is not None else spec.seeds
         for load, run in product(spec.loads, spec.runs):
+            seeds = workload.seeds(run[0], spec.seeds)
             cells = [Cell(workload, *run, load, seed, spec.shake_s, inputs) for seed in seeds]
             groups.append(Group(workload, load, *run, () if reasons[run] else tuple(cells), reasons[run]))
     return groups
+
+
+def told_of_traces(groups: Sequence[Group]) -> list[str]:
+    """Lines for people about rows of the traces that were left out or odd."""
+    workloads = {group.workload.name: group.workload for group in groups if group.workload.trace is not None}
+    return [
+        line
+        for workload in workloads.values()
+        if workload.trace is not None
+        for line in told_skips(workload.trace, read_trace(workload)[1])
+    ]
 
 
 def run_sweep(
@@ -70,7 +82,7 @@ def run_sweep(
     The summary depends on the cells alone: not on how many processes ran them, in what order, or in how many attempts.
     """
     store = CellStore(options.out)
-    cells = list(dict.fromkeys(cell for group in groups for cell in group.cells))
+    cells = _in_order(groups)
     found: dict[str, Row] = {}
     if not options.fresh:
         found = {cell.key: done for cell in cells if (done := store.get(cell.key)) is not None}
@@ -98,12 +110,21 @@ def run_sweep(
     return summary | {"already_done": len(cells) - len(waiting), "out": str(options.out)}
 
 
+def _in_order(groups: Sequence[Group]) -> list[Cell]:
+    """Cells of the same jobs one after the other, so that whoever runs them prepares these once."""
+    place = {name: i for i, name in enumerate(dict.fromkeys(group.workload.name for group in groups))}
+    cells = dict.fromkeys(cell for group in groups for cell in group.cells)
+    return sorted(cells, key=lambda cell: (place[cell.workload.name], cell.load, cell.seed))
+
+
 def _rows(groups: Sequence[Group], found: dict[str, Row]) -> Iterator[Row]:
-    bases: dict[tuple[str, float], list[Row]] = {}
+    bases: dict[tuple[str, float], dict[int, Row]] = {}
     for group in groups:
         done = [found[cell.key] for cell in group.cells if cell.key in found]
         whole = done and len(done) == len(group.cells)
-        base = bases.setdefault((group.workload.name, group.load), done) if whole else []
+        by_seed = {cell.seed: found[cell.key] for cell in group.cells} if whole else {}
+        base = bases.setdefault((group.workload.name, group.load), by_seed) if whole else {}
+        fewer = group.workload.fewer
         yield {
             "workload": group.workload.name,
             "note": group.workload.note,
@@ -114,17 +135,24 @@ def _rows(groups: Sequence[Group], found: dict[str, Row]) -> Iterator[Row]:
             "reason": group.reason if not group.cells else None if whole else "cells of it failed",
             "seeds": [cell.seed for cell in group.cells],
             "jobs": done[0]["jobs"] if whole else None,
-            "metrics": {name: _interval([each["metrics"][name] for each in done]) for name in HEADLINES}
-            if whole
-            else None,
-            "jct_ratio": _ratio(done, base) if whole else None,
+            "skipped": done[0]["skipped"] if whole else {},
+            "metrics": _metrics(done) if whole else None,
+            "jct_ratio": _ratio(by_seed, base) if whole else None,
+            "fewer_because": fewer.why if fewer is not None and group.policy in fewer.policies else None,
         }
 
 
-def _ratio(done: Sequence[Row], base: Sequence[Row]) -> Row | None:
-    means, others = ([each["metrics"]["jct_mean_s"] for each in rows] for rows in (done, base))
+def _ratio(done: dict[int, Row], base: dict[int, Row]) -> Row | None:
+    both = [seed for seed in done if seed in base]
+    means, others = ([rows[seed]["metrics"]["jct_mean_s"] for seed in both] for rows in (done, base))
     ratio = paired_ratio(means, others)
     return None if ratio is None else _plain(ratio)
+
+
+def _metrics(done: Sequence[Row]) -> Row:
+    return {
+        name: _interval([each["metrics"][name] for each in done]) for name in HEADLINES if name in done[0]["metrics"]
+    }
 
 
 def _interval(values: Sequence[float]) -> Row:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,15 @@ from prompts.errors import UserError
 from schedmate.files import read_small
 from schedmate.knowledge import ESTIMATES, uses_estimates
 from schedmate.scheduler import POLICIES
-from schedmate.simulator import policy_named
+from schedmate.simulator import Conditions, policy_named
+from schedmate.simulator.asked import conditions_of
 from schedmate.simulator.shake import SHAKE_S
 
 _EXAMPLE = "write for example `trace: jobs.csv`, `nodes: 16`, `policies: [fifo, kant]`; docs/sweep.md has all keys"
 _MOST_SEEDS = 1000
+_CONDITIONS = (
+    "checkpoint", "restart", "size_classes", "cancellations", "failures", "faults", "requeues", "slowdown",
+)  # fmt: skip
 _OF_A_WORKLOAD = (
     "trace",
     "format",
@@ -29,8 +33,10 @@ _OF_A_WORKLOAD = (
     "gpus_per_node",
     "cluster",
     "note",
+    "fewer_shakes",
+    *_CONDITIONS,
 )
-_OF_A_GENERATED = ("generate", "note")
+_OF_A_GENERATED = ("generate", "note", "fewer_shakes", *_CONDITIONS)
 _OF_ALL = ("workloads", "policies", "estimates", "loads", "shakes", "shake_s")
 
 
@@ -43,8 +49,18 @@ class Generated:
 
 
 @dataclass(frozen=True, slots=True)
+class Fewer:
+    """Policies that have fewer replays than the others, and why."""
+
+    replays: int
+    policies: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
-    """A trace and the cluster it is replayed on, or a generator. ``options`` are those of the trace's reader."""
+    """A trace and the cluster it is replayed on, or a generator. ``options`` are those of the trace's reader;
+    ``conditions`` were ``asked`` for in these words, which name ``files``."""
 
     name: str
     trace: Path | None = None
@@ -55,6 +71,15 @@ class Workload:
     cluster: Path | None = None
     generated: Generated | None = None
     note: str = ""
+    conditions: Conditions = field(default_factory=Conditions)
+    asked: tuple[tuple[str, str], ...] = ()
+    files: tuple[Path, ...] = ()
+    fewer: Fewer | None = None
+
+    def seeds(self, policy: str, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        """Those of a policy's replays, of the ones that are asked for; a generated workload has no seed 0."""
+        own = tuple(max(1, seed) for seed in seeds) if self.generated is not None else seeds
+        return own[: self.fewer.replays] if self.fewer is not None and policy in self.fewer.policies else own
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +105,8 @@ def read_spec(path: Path, data: Path | None = None) -> Spec:
         return _spec(found, data or path.parent)
     except _Wrong as wrong:
         raise UserError(f"{path}: {wrong}", _EXAMPLE) from None
+    except UserError as error:
+        raise UserError(f"{path}: {error.what}", error.hint) from None
 
 
 class _Wrong(Exception):  # noqa: N818  told as a UserError with the file's name
@@ -121,7 +148,7 @@ def _workload(name: str, entry: Any, folder: Path) -> Workload:
             _whole(f"{where}: jobs", asked.get("jobs", 400), 1, 1_000_000),
             _number(f"{where}: load", asked.get("load", 0.95), 0.01, 100.0),
         )
-        return Workload(name, generated=generated, note=note)
+        return _with_conditions(where, entry, folder, Workload(name, generated=generated, note=note))
     _known(where, entry, _OF_A_WORKLOAD)
     if "trace" not in entry:
         raise _Wrong(f"{where}: names no trace")
@@ -131,7 +158,7 @@ def _workload(name: str, entry: Any, folder: Path) -> Workload:
     if not isinstance(columns, Mapping):
         raise _Wrong(f"{where}: columns is not a mapping")
     options = {**columns, **{key: entry[key] for key in ("time_unit", "delimiter", "timezone") if key in entry}}
-    return Workload(
+    workload = Workload(
         name,
         folder / str(entry["trace"]),
         str(entry["format"]) if "format" in entry else None,
@@ -141,6 +168,42 @@ def _workload(name: str, entry: Any, folder: Path) -> Workload:
         folder / str(entry["cluster"]) if "cluster" in entry else None,
         note=note,
     )
+    return _with_conditions(where, entry, folder, workload)
+
+
+def _with_conditions(where: str, entry: Mapping[Any, Any], folder: Path, workload: Workload) -> Workload:
+    """The workload with what is played beside its jobs, and with which policies have fewer replays."""
+    given = {key: entry[key] for key in _CONDITIONS if key in entry}
+    for key in ("size_classes", "cancellations"):
+        if not isinstance(given.get(key, False), bool):
+            raise _Wrong(f"{where}: {key}: {given[key]!r} is not true or false")
+    words = {key: str(given[key]) for key in ("checkpoint", "restart", "failures") if key in given}
+    paths = {key: folder / str(given[key]) for key in ("faults", "slowdown") if key in given}
+    conditions = conditions_of(
+        checkpoint=words.get("checkpoint"),
+        restart=words.get("restart"),
+        size_classes=given.get("size_classes", False),
+        cancellations=given.get("cancellations", False),
+        failures=words.get("failures"),
+        faults=paths.get("faults"),
+        requeues=_whole(f"{where}: requeues", given["requeues"], 0, 1_000_000) if "requeues" in given else None,
+        slowdown=paths.get("slowdown"),
+        before=f"{where}: ",
+    )
+    asked = tuple(sorted((key, str(value)) for key, value in given.items()))
+    files = tuple(path for key, path in paths.items() if (key, path.name) != ("slowdown", "usual"))
+    fewer = _fewer(f"{where}: fewer_shakes", entry["fewer_shakes"]) if "fewer_shakes" in entry else None
+    return replace(workload, conditions=conditions, asked=asked, files=files, fewer=fewer)
+
+
+def _fewer(where: str, found: Any) -> Fewer:
+    if not isinstance(found, Mapping):
+        raise _Wrong(f"{where}: not a mapping")
+    _known(where, found, ("replays", "policies", "why"))
+    if not found.get("why"):
+        raise _Wrong(f"{where}: does not say why")
+    names = [policy_named(str(name)).name for name in _list(f"{where}: policies", found.get("policies"))]
+    return Fewer(_whole(f"{where}: replays", found.get("replays"), 1, _MOST_SEEDS), tuple(names), str(found["why"]))
 
 
 def _runs(found: Mapping[Any, Any]) -> tuple[tuple[str, str], ...]:

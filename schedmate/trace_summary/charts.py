@@ -83,18 +83,18 @@ def _count(value: float) -> str:
 
 
 def sizes(numbers: Mapping[str, Mapping[str, Any]]) -> Figure:
-    """Share of jobs and of GPU time by size."""
+    """Share of jobs and of GPU hours by size."""
     total = max(1, sum(part["jobs"] for part in numbers.values()))
     rows = {
         f"{name} GPU{'' if name == '1' else 's'}": (part["jobs"] / total, part["share_of_gpu_hours"])
         for name, part in numbers.items()
         if part["jobs"]
     }
-    return _shares("Jobs and GPU time by size", rows)
+    return _shares("Jobs and GPU hours by size", rows)
 
 
 def states(numbers: Mapping[str, Mapping[str, Any]] | None) -> Figure | None:
-    """Share of jobs and of GPU time by how they ended."""
+    """Share of jobs and of GPU hours by how they ended."""
     if not numbers:
         return None
     total = max(1, sum(part["jobs"] for part in numbers.values()))
@@ -107,7 +107,7 @@ def states(numbers: Mapping[str, Mapping[str, Any]] | None) -> Figure | None:
 def _shares(title: str, rows: Mapping[str, tuple[float, float | None]]) -> Figure:
     told = ", ".join(f"{name} {percent(share)} of jobs" for name, (share, _) in rows.items())
     return figure(
-        title, f"{title}: {told}.", "Upper bar: share of jobs. Lower bar: share of GPU time.", partial(_bars, rows)
+        title, f"{title}: {told}.", "Upper bar: share of jobs. Lower bar: share of GPU hours.", partial(_bars, rows)
     )
 
 
@@ -188,16 +188,16 @@ def _time_label(seconds: float) -> str:
 
 
 def users(jobs: Collected, gini: float | None) -> Figure | None:
-    """Lorenz curve of GPU time over users."""
+    """Lorenz curve of GPU hours over users."""
     hours = np.sort(by_owner(jobs, "user", gpu_seconds(jobs)))
     if hours.size < 2 or hours.sum() <= 0 or gini is None:
         return None
     top = float(hours[-max(1, hours.size // 10) :].sum() / hours.sum())
-    words = f"The busiest tenth of the {hours.size:,} users had {percent(top)} of the GPU time (Gini {gini:.2f})."
+    words = f"The busiest tenth of the {hours.size:,} users had {percent(top)} of the GPU hours (Gini {gini:.2f})."
     return figure(
-        "GPU time over users",
+        "GPU hours over users",
         words,
-        f"{words} Share of GPU time (vertical) that the users below had (horizontal, from the least busy on); on the "
+        f"{words} Share of GPU hours (vertical) that the users below had (horizontal, from the least busy on); on the "
         "dotted line all would have the same.",
         partial(_lorenz, np.cumsum(hours) / hours.sum()),
     )
@@ -209,6 +209,6 @@ def _lorenz(shares: Floats, width: int) -> tuple[str, float]:
     plot = Plot((48, 24, side, side * 0.75), linear(0, 1, percent, ticks), linear(0, 1, percent, ticks))
     keep = np.unique(np.linspace(0, shares.size - 1, min(shares.size, _CURVE_POINTS)).astype(int))
     points = [(0.0, 0.0), *(((i + 1) / shares.size, float(shares[i])) for i in keep.tolist())]
-    plot.axes("users", "GPU time", grid_x=True)
+    plot.axes("users", "GPU hours", grid_x=True)
     plot.line([(0, 0), (1, 1)], "guide dotted").line(points, "s-hints")
     return plot.svg(), plot.top + plot.height + 44

@@ -11,7 +11,7 @@ import numpy as np
 from schedmate.ports import TraceNotes
 from schedmate.simulator.metrics import SIZE_BUCKETS, Distribution
 from schedmate.trace_summary.collect import UNKNOWN, Collected, Floats
-from schedmate.trace_summary.load import Load, load_of
+from schedmate.trace_summary.load import Load, held_s, load_of
 from schedmate.trace_summary.missing import missing_from
 
 HOUR_S = 3600.0
@@ -50,8 +50,8 @@ def summarise(jobs: Collected, notes: TraceNotes) -> dict[str, Any]:
 
 
 def gpu_seconds(jobs: Collected) -> Floats:
-    """GPU time of each job, 0 where the runtime is not known."""
-    return jobs.gpus * np.nan_to_num(jobs.times["duration_s"])
+    """GPU time that each job held, `held_s`."""
+    return jobs.gpus * held_s(jobs)
 
 
 def unix_begin_s(jobs: Collected, notes: TraceNotes) -> float | None:

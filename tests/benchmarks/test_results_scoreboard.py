@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.results import BEGIN, END, SPEC, present, put_between, tables
+from benchmarks.results import BEGIN, END, SPEC, present, put_between, short_table, tables
 from prompts.errors import UserError
+from schedmate.knowledge import NO_REQUESTED
 from schedmate.scheduler import POLICIES
 from schedmate.sweep.spec import read_spec
 
@@ -36,14 +37,52 @@ def test_who_looks_at_no_runtimes_is_said_to_know_nothing_of_them() -> None:
         assert text.strip().splitlines()[-1].startswith(f"| {policy} | nothing of runtimes |")
 
 
-def test_a_row_without_numbers_has_its_reason_and_as_many_cells() -> None:
-    text = tables([row(), row(metrics=None, jct_ratio=None, jobs=None, reason="no users")], 30.0)
-    whole, empty = text.strip().splitlines()[-2:]
-    assert "n/a: no users" in empty and empty.count("|") == whole.count("|")
+def test_what_can_not_be_had_is_told_once_with_its_reason() -> None:
+    missing = row(metrics=None, jct_ratio=None, jobs=None, reason="no users")
+    text = tables([row(), missing | {"policy": "qssf"}, missing | {"policy": "multifactor"}], 30.0)
+    assert text.strip().splitlines()[-1] == "n/a with true runtimes: `qssf`, `multifactor` (no users)."
+    assert "| qssf |" not in text
+
+
+def test_without_requested_times_who_would_look_at_them_knows_nothing() -> None:
+    missing = row(metrics=None, jct_ratio=None, estimates="requested", reason=NO_REQUESTED)
+    kant = row(policy="kant", estimates="requested")
+    assert "| kant | nothing of runtimes |" in tables([missing, kant], 30.0)
+    assert "| kant | requested times |" in tables([kant], 30.0)
+
+
+def test_a_row_of_fewer_replays_says_so_and_why() -> None:
+    slow = row(policy="conservative", seeds=[1], fewer_because="one takes a minute")
+    text = tables([slow, row(fewer_because=None)], 30.0)
+    assert "Means over 2 replays" in text and "Where fewer replays are named: one takes a minute." in text
+    assert "| conservative (1 replays) | true runtimes |" in text and "| easy | true runtimes |" in text
+
+
+def test_a_metric_without_meaning_is_not_a_number() -> None:
+    found = {name: value for name, value in row()["metrics"].items() if name != "gfr"}
+    text = tables([row(metrics=found)], 30.0)
+    assert text.strip().splitlines()[-1].endswith("| 50.0 ±25.0 | n/a | 0.500 ±0.250 |")
 
 
 def test_synthetic_is_called_synthetic() -> None:
     assert "**Synthetic**" in tables([row(synthetic=True)], 30.0)
+
+
+def test_the_short_table_has_a_column_a_workload_and_says_what_is_missing() -> None:
+    rows = [
+        row(policy="fifo", estimates="requested"), row(), row(workload="made", synthetic=True, policy="easy"),
+        row(policy="core", metrics=None, jct_ratio=None, reason="none"), row(load=2.0, workload="other"),
+    ]  # fmt: skip
+    lines = short_table(rows).strip().splitlines()
+    assert "| policy | knows | w | made (synthetic) |" in lines
+    assert "| `fifo` | nothing of runtimes | 0 ±0 | n/a |" in lines
+    assert "| `easy` | true runtimes | 0 ±0 | 0 ±0 |" in lines
+    assert "| `core` | true runtimes | n/a | n/a |" in lines
+
+
+def test_readme_and_results_have_the_marks() -> None:
+    for name in ("README.md", "docs/results.md"):
+        put_between((SPEC.parent.parent / name).read_text(encoding="utf-8"), "new")
 
 
 def test_only_what_is_between_the_marks_is_replaced() -> None:

@@ -42,15 +42,20 @@ def fill(state: State, tx: Transaction, now: float) -> None:
 
 
 def _start_waiting(state: State, trial: Trial, gained: int, now: float) -> None:
-    """Those who wait for pools that have gained."""
-    pools = [pool for pool in range(gained.bit_length()) if gained >> pool & 1]
-    prospects = [each for pool in pools if (each := Prospects(state, trial, pool, now)).groups]
-    changed = [each.changed() for each in prospects]
-    if not _start_few(Walk(state, trial, gained), prospects, changed):
-        Contest(state, trial, prospects).start_all()
-    for each, those in zip(prospects, changed, strict=True):
-        if those.groups or those.new:  # else what is noted still holds
-            each.note()
+    """Those who wait for pools that have gained. When somebody with a tentative plan has started, those are looked at
+    once more who kept away from it."""
+    every = range(len(state.cluster.pools))
+    while gained:
+        plans = [len(state.reservations.get(pool, ())) for pool in every]
+        pools = [pool for pool in every if gained >> pool & 1]
+        prospects = [each for pool in pools if (each := Prospects(state, trial, pool, now)).groups]
+        changed = [each.changed() for each in prospects]
+        if not _start_few(Walk(state, trial, gained), prospects, changed):
+            Contest(state, trial, prospects).start_all()
+        gained = sum(1 << pool for pool in every if len(state.reservations.get(pool, ())) < plans[pool])
+        for each, those in zip(prospects, changed, strict=True):
+            if (those.groups or those.new) and not gained >> each.pool & 1:  # else what is noted still holds
+                each.note()
 
 
 def _start_few(walk: Walk, prospects: list[Prospects], changed: list[Changed]) -> bool:

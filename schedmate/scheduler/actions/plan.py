@@ -34,6 +34,9 @@ FOLLOW_S = 30.0
 #: Whoever has to wait for its turn where many run has it after so long, if nothing happens before.
 NEXT_TURN_S = 1.0
 
+#: So long after something has ended there, and what it held was given out, there is time for plans and for victims.
+MOMENT_S = 0.1
+
 #: So many plans on one pool are better looked at as a table.
 MANY_PLANS = 8
 
@@ -46,12 +49,15 @@ def plan(state: State, tx: Transaction, now: float) -> None:
     layer = state.layer
     if layer is None:
         return
+    if now >= layer.put_off_s + NEXT_TURN_S:
+        layer.ended = -1  # plans and victims have been put off for long enough
+    layer.put_off_s = min(layer.put_off_s, now) if is_rushed(state, layer) else math.inf
     later: set[PlanKey] = set()
     for pool in sorted(state.reservations, key=lambda pool: (_oldest(layer, state.reservations[pool])[0], pool)):
         plans = state.reservations[pool]
         extend(state, tx, pool, now)
         void = _void_on(state, layer, pool, now)
-        if _follows_at_once(state, layer, pool):
+        if follows_at_once(state, layer, pool):
             slots = {each.slot for each in plans}
             # Who steps back makes way for the others.
             makes_way = len(slots) > 1 and any(not guaranteed for _, guaranteed in void)
@@ -59,8 +65,8 @@ def plan(state: State, tx: Transaction, now: float) -> None:
         else:
             # An expected start that is known to be too early does no harm meanwhile: less is let past it.
             follow = _turn(layer, plans, void, now)
-            if follow and _has_planned(state, layer):
-                follow, layer.turn_s = set(), min(layer.turn_s, now + NEXT_TURN_S)
+            if follow and _waits_for_turn(state, layer, now):
+                follow = set()
             waits = {key for key in void if key[0] not in follow}
             later, void = later | waits, void - waits
         if void or follow:
@@ -74,7 +80,8 @@ def _void_on(state: State, layer: QueueLayer, pool: int, now: float) -> set[Plan
     """The plans of a pool that do not hold: of which something was taken, that have passed, that rest on what moved."""
     plans = [each for each in state.reservations.get(pool, ()) if not each.victims]  # a claim stays as it is
     overrun = layer.broken >> pool & 1 or _is_overrun(state, layer, pool, now)
-    if overrun or any(each.guaranteed and each.start_s < now for each in plans):
+    # One that does not hold as it is, and has not had its turn, says nothing of the others when its time has passed.
+    if overrun or any(p.guaranteed and p.start_s < now and (p.slot, True) not in layer.void for p in plans):
         layer.broken |= 1 << pool
         return {(each.slot, each.guaranteed) for each in plans}
     moved = layer.moved >> pool & 1 or (state.policy.starts_by_plan and any(each.start_s < now for each in plans))
@@ -88,18 +95,38 @@ def _void_on(state: State, layer: QueueLayer, pool: int, now: float) -> set[Plan
 def may_reserve(state: State, layer: QueueLayer, pools: Sequence[int], now: float) -> bool:
     """Whether another job may get a reservation in this cycle: where many run, one job a cycle gets plans or has them
     made anew, so that no cycle takes long; the next one follows at the next event, or a second later."""
-    if not _has_planned(state, layer) or all(_follows_at_once(state, layer, pool) for pool in pools):
+    return all(follows_at_once(state, layer, pool) for pool in pools) or not _waits_for_turn(state, layer, now)
+
+
+def _waits_for_turn(state: State, layer: QueueLayer, now: float) -> bool:
+    """Whether no more plans are made in this cycle; then there is another one."""
+    if is_rushed(state, layer):
+        layer.turn_s = min(layer.turn_s, now + MOMENT_S)
         return True
-    layer.turn_s = min(layer.turn_s, now + NEXT_TURN_S)
+    if has_planned(state, layer):
+        layer.turn_s = min(layer.turn_s, now + NEXT_TURN_S)
+        return True
     return False
 
 
-def _has_planned(state: State, layer: QueueLayer) -> bool:
+def has_planned(state: State, layer: QueueLayer) -> bool:
     """Whether plans have been made in this cycle."""
     return layer.planned == state.cycles
 
 
-def _follows_at_once(state: State, layer: QueueLayer, pool: int) -> bool:
+def is_rushed(state: State, layer: QueueLayer) -> bool:
+    """Whether something has ended, and where thousands run on every pool: then this cycle gives out what that held, and
+    plans and victims follow a moment later, when nothing has ended, or after `NEXT_TURN_S` in any case."""
+    return layer.ended == state.cycles and not layer.broken and are_crowded(state, layer)
+
+
+def are_crowded(state: State, layer: QueueLayer) -> bool:
+    """Whether thousands run on every pool."""
+    return not any(follows_at_once(state, layer, pool) for pool in range(len(state.cluster.pools)))
+
+
+def follows_at_once(state: State, layer: QueueLayer, pool: int) -> bool:
+    """Whether so few run on a pool that its plans follow whatever happens in the same cycle."""
     return state.policy.starts_by_plan or len(layer.ends[pool].order) < MANY_RUNNING
 
 
@@ -107,7 +134,7 @@ def _turn(layer: QueueLayer, plans: Sequence[Reservation], void: set[PlanKey], n
     """Where many run, the one job whose plans are to follow what has happened: one whose guaranteed start does not
     hold, else one that has not been looked at for a while. A job with a plan starts as soon as it fits, whatever the
     plan says, so this only makes way for others later."""
-    first = min((slot for slot, guaranteed in void if guaranteed), default=-1)
+    first = min(((layer.renewed_s.get(slot, -math.inf), slot) for slot, sure in void if sure), default=(0.0, -1))[1]
     if first < 0:
         at_s, oldest = _oldest(layer, plans)
         first = oldest if now >= at_s + FOLLOW_S else -1
@@ -131,7 +158,7 @@ def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], no
     for pool in pools:
         extend(state, tx, pool, now)
         void = _void_on(state, layer, pool, now)
-        if void and _follows_at_once(state, layer, pool):
+        if void and follows_at_once(state, layer, pool):
             _renew(state, layer, pool, now, void, set())
             layer.void -= void
             layer.moved &= ~(1 << pool)
@@ -323,7 +350,8 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[Pla
     """The ``void`` plans of one pool anew, in the order of class and reservation; those of the slots that ``follow``
     move up if they can."""
     renewed_s = layer.renewed_s
-    layer.renewed_s = {each: now if each in follow else renewed_s.get(each, -math.inf) for each in layer.reserved}
+    have_plans = (*layer.reserved, *layer.tentative)
+    layer.renewed_s = {each: now if each in follow else renewed_s.get(each, -math.inf) for each in have_plans}
     broken, plans = layer.broken >> pool & 1, state.reservations.get(pool, ())
     at = {slot: i for i, slot in enumerate(layer.reserved)}
     slots = sorted(

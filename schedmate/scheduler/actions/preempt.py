@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from schedmate.scheduler.actions.age import age
-from schedmate.scheduler.actions.plan import FOLLOW_S, NEXT_TURN_S
+from schedmate.scheduler.actions.plan import FOLLOW_S, MOMENT_S, NEXT_TURN_S, is_rushed
 from schedmate.scheduler.claims import SHORTEST_SPAN_S, claimed_spare, kinds, standing
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster_types import WHOLE_MILLI
@@ -43,11 +43,9 @@ DEPTH = 4
 
 
 #: Where so many jobs run something changes all the time, and a search is no small thing: a job for which nothing was
-#: found rests for `FOLLOW_S`; in one cycle one job is helped and no more than so many are looked at in vain. The others
-#: have their turn a moment after somebody was helped, else after `NEXT_TURN_S`, whether anything happens or not.
+#: found rests for `FOLLOW_S`; in one cycle one job is helped, or one is looked at in vain. The others have their turn a
+#: moment after somebody was helped, else after `NEXT_TURN_S`, whether anything happens or not.
 CROWD = 200
-MOST_IN_VAIN = 2
-MOMENT_S = 0.1
 
 #: Refusals that are remembered.
 MOST_REFUSALS = 4096
@@ -68,7 +66,11 @@ def preempt(state: State, tx: Transaction, now: float) -> None:
     if layer is None:
         return
     layer.spared_s = math.inf
-    if any(layer.evictable.gpus):
+    takes = any(layer.evictable.gpus)
+    if takes and is_rushed(state, layer):
+        layer.spared_s = now + MOMENT_S
+        return
+    if takes:
         _help_all(state, layer, tx, now)
     age(state, tx, now)  # who was evicted in this cycle may have waited too long
 
@@ -76,10 +78,12 @@ def preempt(state: State, tx: Transaction, now: float) -> None:
 def _help_all(state: State, layer: QueueLayer, tx: Transaction, now: float) -> None:
     action = _Preempting(state, layer, tx, now)
     helped = True
-    while helped:  # where one was helped the next of its queue may be as well
+    while helped and not action.is_over():  # where one was helped the next of its queue may be as well
         helped = False
         for slot in action.in_order():
             helped |= action.try_for(slot)
+            if action.is_over():
+                break
 
 
 class _Preempting:
@@ -170,9 +174,7 @@ class _Preempting:
         lane = table.queue_lanes[slot]
         if lane is None or table.live[slot] is None:
             return False
-        if (self._helped or self._in_vain >= MOST_IN_VAIN) and self._is_crowded(lane):
-            turn_s = self._now + (MOMENT_S if self._helped else NEXT_TURN_S)
-            self._layer.spared_s = min(self._layer.spared_s, turn_s)
+        if self._is_crowded(lane.pools) and self._has_had_turn():
             return False
         if Trial(self._state, self._tx, self._now).find(slot) is not None:
             return False
@@ -225,8 +227,20 @@ class _Preempting:
                     return True
         return False
 
-    def _is_crowded(self, lane: QueueLane) -> bool:
-        return any(len(self._layer.ends[pool].order) >= CROWD for pool in lane.pools)
+    def is_over(self) -> bool:
+        """Whether nobody else has a turn in this cycle, on any pool."""
+        return all(self._is_crowded((pool,)) for pool in range(len(self._layer.ends))) and self._has_had_turn()
+
+    def _has_had_turn(self) -> bool:
+        """Whether somebody has been looked at: the others have their turn later where many run."""
+        if not self._helped and not self._in_vain:
+            return False
+        turn_s = self._now + (MOMENT_S if self._helped else NEXT_TURN_S)
+        self._layer.spared_s = min(self._layer.spared_s, turn_s)
+        return True
+
+    def _is_crowded(self, pools: Sequence[int]) -> bool:
+        return any(len(self._layer.ends[pool].order) >= CROWD for pool in pools)
 
     def _rests(self, slot: int) -> bool:
         """Whether victims for a job were looked for in vain a moment ago: then it is looked at again in another one."""
@@ -238,7 +252,7 @@ class _Preempting:
         return True
 
     def _found_nothing(self, slot: int, lane: QueueLane) -> None:
-        if self._is_crowded(lane):
+        if self._is_crowded(lane.pools):
             self._in_vain += 1
             recent = {each: at_s for each, at_s in self._layer.sought_s.items() if self._now < at_s + FOLLOW_S}
             self._layer.sought_s = {**recent, self._state.table.entries[slot][1]: self._now}
@@ -325,6 +339,8 @@ class _Preempting:
         table = self._state.table
         for each in taking.victims.chosen:
             self._tx.evict(each.slot, self._now, table.saved_s(each.slot, self._now, told=True), for_another=True)
+        # Those who have left may start elsewhere, and others where they would have: that is for a cycle of its own.
+        self._layer.turn_s = min(self._layer.turn_s, self._now + MOMENT_S)
         found = Found(taking.pool, taking.victims.shares, taking.late, math.inf)
         reason = self._reason(slot, taking.victims.chosen)
         Trial(self._state, self._tx, self._now).start(slot, found, reason)

@@ -12,7 +12,7 @@ off everything else more slowly, so nobody gains by it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from heapq import merge
 
 from schedmate.scheduler.actions import plan
@@ -26,6 +26,7 @@ from schedmate.scheduler.state import State
 from schedmate.scheduler.tenants import Queueing
 from schedmate.scheduler.transaction import Transaction
 from schedmate.scheduler.trial import Place, Trial
+from schedmate.scheduler.types import Reservation
 
 #: Jobs of one lane that are looked at in a cycle: some can not be planned for, for want of quota or of hardware.
 DEPTH = 16
@@ -37,10 +38,19 @@ def stand_by(state: State, tx: Transaction, now: float) -> None:
     if patience is None or layer is None:
         return
     lanes = layer.queue.ripe_lanes(now)
-    if lanes or layer.tentative:
-        if layer.void or not layer.is_idle:
-            plan.plan(state, tx, now)
-        _StandingBy(state, layer, tx, patience, now).through(lanes)
+    if not lanes and not layer.tentative:
+        return
+    if plan.are_crowded(state, layer):  # the order changes with every event: it is looked at again in a moment
+        if plan.is_rushed(state, layer):
+            layer.turn_s = min(layer.turn_s, now + plan.MOMENT_S)
+            return
+        if now < layer.stand_s and layer.tentative == layer.stood:
+            layer.turn_s = min(layer.turn_s, layer.stand_s)
+            return
+    if layer.void or not layer.is_idle:
+        plan.plan(state, tx, now)
+    _StandingBy(state, layer, tx, patience, now).through(lanes)
+    layer.stood, layer.stand_s = layer.tentative, now + plan.NEXT_TURN_S
 
 
 class _StandingBy:
@@ -66,7 +76,11 @@ class _StandingBy:
             pools = self._pools(slot, lane)
             if self._are_taken(pools):
                 continue
-            tentative = planned.get(slot) or plan.stand_by(self._state, self._tx, slot, pools, self._now)
+            tentative = planned.get(slot)
+            if tentative is None and not plan.may_reserve(self._state, layer, pools, self._now):
+                kept |= self._as_before(planned, kept)  # until this one has had its turn
+                break
+            tentative = tentative or plan.stand_by(self._state, self._tx, slot, pools, self._now)
             if tentative is None:
                 continue
             if tentative.start_s - self._submit_s(slot) >= self._bound_s and self._promote(slot, pools):
@@ -75,6 +89,15 @@ class _StandingBy:
             kept.add(slot)
         for slot in layer.tentative - kept:
             self._tx.drop_tentative(slot)
+
+    def _as_before(self, planned: Mapping[int, Reservation], kept: Set[int]) -> set[int]:
+        """Those that have a tentative plan and have not been looked at, as many as there may be beside those kept."""
+        found = set[int]()
+        for slot, tentative in planned.items():
+            if slot not in kept and self._plans[tentative.pool] < self._patience.plans:
+                self._plans[tentative.pool] += 1
+                found.add(slot)
+        return found
 
     def _in_order(self, lanes: list[QueueLane]) -> Iterator[tuple[int, QueueLane]]:
         """Those who have waited long enough, and their lanes, in the order of all that wait."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from prompts.errors import UserError
+from schedmate.traces import format_name_of, open_trace
 
 
 def job(**changes: Any) -> dict[str, Any]:
@@ -150,3 +152,12 @@ def test_a_file_without_jobs_is_one_line(read) -> None:
         read('{"meta": {"Slurm": {}}, "nodes": []}')
     with pytest.raises(UserError, match="no usable job"):
         read(dump())
+
+
+@pytest.mark.parametrize("text", ['{"jobs":[]}', '{\n  "jobs": [\n  ],\n "errors": []\n}', dump()])
+def test_a_dump_of_a_time_without_jobs_says_so(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "jobs.json"
+    path.write_text(text)
+    assert format_name_of(path) == "sacct-json"
+    with pytest.raises(UserError, match=r"jobs.json: no usable job in it: it has no jobs; dump a time"):
+        list(open_trace(path)[0])

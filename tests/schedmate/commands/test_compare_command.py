@@ -190,3 +190,30 @@ def test_the_commands_from_trace_to_report(schedmate, tmp_path: Path) -> None:
     assert "mean JCT, ratio" in table.stdout
     refused = schedmate("compare", tmp_path / "a.json", "--report", "/dev/null")
     assert refused.returncode == 2 and refused.stderr.count("\n") == 1
+
+
+def test_the_recorded_queue_and_who_waits_stand_beside_the_policies(schedmate, tmp_path: Path) -> None:
+    rows = [f"j{i},{60 * i},600,8,{60 * i + 30 * (i % 4)},u{i % 12}" for i in range(48)]
+    trace = tmp_path / "own.csv"
+    trace.write_text("\n".join(["job_id,submit_s,duration_s,gpus,start_s,user", *rows, ""]))
+    words = ("simulate", trace, "--nodes", 2, "--policy", "fifo,patient", "--shakes", 0)
+    run = schedmate(*words, "--report", tmp_path / "r.html")
+    assert run.returncode == 0, run.stderr
+    line = next(line for line in run.stdout.splitlines() if line.strip().startswith("waiting, mean "))
+    assert line.split()[2:4] == ["45", "s"], "what is recorded is the first column"
+    text = (tmp_path / "r.html").read_text()
+    assert "In the trace itself a job waited 45 s on average" in text and "as recorded<br>by the trace" in text
+    assert text.count("┅ as recorded") >= 1 and "Dashed: by the starts that stand in the trace." in text
+    assert text.count('class="line recorded"') >= 3, "over all jobs, wide and narrow, and by size"
+    table = text[text.index("Who waits most in all") :]
+    assert "The 10 of 12 users whose jobs wait longest in all by the trace" in table
+    assert table[: table.index("</table>")].count("<tr>") == 11
+    found = json.loads(schedmate(*words, "--json").stdout)
+    jsonschema.validate(found, json.loads((ROOT / "schedmate/schemas/simulate.schema.json").read_text()))
+    assert found["recorded"]["queueing_s"]["mean"] == 45
+    trace.write_text(trace.read_text().replace("start_s", "other"))
+    bare = schedmate(*words, "--report", tmp_path / "r.html")
+    text = re.sub(r"<style>.*?</style>", "", (tmp_path / "r.html").read_text(), flags=re.DOTALL)
+    assert "recorded" not in text and "wait longest in all under fifo" in text
+    assert "as recorded: n/a, the trace has no start times" in bare.stdout
+    assert json.loads(schedmate(*words, "--json").stdout)["recorded"] is None

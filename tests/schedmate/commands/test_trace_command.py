@@ -68,6 +68,13 @@ def test_a_stretch_of_a_trace(schedmate, tmp_path: Path) -> None:
     assert "2026-10-19" <= week["clock"]["first_submit"] < week["clock"]["last_submit"] < "2026-10-26"
 
 
+def test_a_stretch_that_ends_before_it_begins_is_refused(schedmate, tmp_path: Path) -> None:
+    words = ("--from", "2026-10-26", "--until", "2026-10-19", "--out", tmp_path / "week.csv")
+    run = schedmate("trace", "convert", DUMP, *words)
+    assert run.returncode == 2 and not (tmp_path / "week.csv").exists()
+    assert "--until 2026-10-19 is not after --from 2026-10-26" in run.stderr
+
+
 def test_formats(schedmate) -> None:
     document = told(schedmate("trace", "formats", "--json"))
     assert {"csv", "swf", "sacct", "sacct-json", "philly", "helios", "acme", "pai", "openb"} <= set(document["read"])

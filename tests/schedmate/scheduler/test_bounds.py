@@ -124,8 +124,15 @@ def test_only_those_are_looked_at_for_whom_something_has_changed(jobs: list[Boun
         st.lists(st.booleans(), min_size=GROUPS, max_size=GROUPS),
         st.lists(st.integers(0, 3), min_size=TENANTS, max_size=TENANTS),
     )
-    gone = [np.array(each) for each in data.draw(st.lists(room, max_size=2))]
+    gone = [
+        (np.array(left), None if leaves is None else np.array(leaves))
+        for left, leaves in data.draw(st.lists(st.tuples(room, st.none() | room), max_size=2))
+    ]
+    needs = data.draw(st.lists(st.integers(0, 3), min_size=GROUPS, max_size=GROUPS))
+    left_beside = data.draw(st.lists(st.integers(-1, 3), min_size=1 << len(plans), max_size=1 << len(plans)))
     news = News(np.array(data.draw(flags)), np.array(data.draw(room)), gone)
+    if data.draw(st.booleans()):
+        news = news._replace(needs=np.array(needs), most_left=lambda late: left_beside[late])
     for slot, entry in enumerate(live):
         if slot == new:
             bounds.contenders(None, plans, NOW, lambda slot: jobs[slot], rooms)
@@ -135,9 +142,15 @@ def test_only_those_are_looked_at_for_whom_something_has_changed(jobs: list[Boun
     found = bounds.contenders(news, plans, NOW, lambda slot: jobs[slot], rooms)
     expected = set()
     for slot, job in enumerate(jobs):
-        group, least = slot % GROUPS, min([news.rooms[job.tenant], *(left[job.tenant] for left in news.gone)])
-        wanted = slot >= new or news.gained[group] or least < rooms.asked[group]
-        if wanted and late_of(job, slot, plans, rooms) is not None:
+        group, late = slot % GROUPS, late_of(job, slot, plans, rooms)
+        asked = rooms.asked[group]
+        lacked = [
+            left[job.tenant] < asked and (leaves is None or leaves[job.tenant] >= asked) for left, leaves in news.gone
+        ]
+        wanted = slot >= new or news.rooms[job.tenant] < asked or any(lacked)
+        if not wanted and news.gained[group] and late is not None:
+            wanted = news.most_left is None or not plans or needs[group] <= news.most_left(late)
+        if wanted and late is not None:
             expected.add(slot)
     assert {entry[2] for each in in_order(found, [0.0] * TENANTS) for entry in each[3]} == expected
 

@@ -148,6 +148,7 @@ def test_long_run(policy: str) -> None:
         ("core, all reserved", 23, 150),
         ("core, all reserved", 73, 220),  # a discarded cycle left behind when a gang may grow
         ("core, all reserved", 29, 150),  # a claim for a job of no length, and a plan that begins at once
+        ("core, best effort", 1322, 60),  # whoever made way could start on another pool, and nobody was woken
     ],
 )
 def test_what_once_went_wrong(policy: str, seed: int, events: int) -> None:

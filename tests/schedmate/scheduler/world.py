@@ -14,7 +14,7 @@ import numpy as np
 from schedmate.scheduler import ClusterSpec, Job, Policy, Scheduler, Unschedulable
 from schedmate.scheduler.cluster_types import DeviceShare
 from schedmate.scheduler.device_ends import DeviceEnds
-from schedmate.simulator.audit import audit, idle_before_a_plan, stuck
+from schedmate.simulator.audit import audit, idle_before_a_plan, passed_over, stuck
 from schedmate.simulator.preemption_watch import PreemptionWatch
 from schedmate.simulator.scenario import setup
 from schedmate.simulator.scenario.types import Change
@@ -224,7 +224,9 @@ class World:
             self._resize(self.tracks[slot])
         self._promises()
         self._check()
-        idle = stuck(self.scheduler) + (idle_before_a_plan(self.scheduler, self.now) if not evicted else [])
+        idle = stuck(self.scheduler) + (
+            idle_before_a_plan(self.scheduler, self.now) + passed_over(self.scheduler, self.now) if not evicted else []
+        )
         assert not idle, "\n".join(["", *idle])
         if not self.scheduler.preemptions:  # else the next cycle sees who is the first to be helped now
             self._helped(self._starving(), evicted)

@@ -17,10 +17,12 @@ from schedmate.scheduler.topology import Topology
 from schedmate.simulator import Conditions, Restarts, Result, simulate
 from schedmate.simulator.failures import Failures
 from schedmate.simulator.fault_plan import Fault, FaultModel, FaultPlan, read_faults
+from schedmate.simulator.mishaps import GIVEN_UP
 from schedmate.simulator.slowdown import Slowdown, read_slowdown
 from schedmate.simulator.warm_start import warm_start
 
 ONE = ClusterSpec.uniform(1, 8)
+TEN = ClusterSpec.uniform(10, 8)
 TWO = ClusterSpec.uniform(2, 8)
 EVERY = sorted(POLICIES)
 
@@ -146,7 +148,7 @@ def test_a_node_that_breaks_stops_its_jobs_until_it_is_repaired(policy: str) -> 
         assert times(result) == {"a": (0, 180 + 120)}
     assert (result.mishaps.faults, result.mishaps.interrupted, result.evictions) == (1, 1, 0)
     assert result.lost_gpu_s == 8 * 30
-    assert result.summary()["faults"] == {"events": 1, "jobs_interrupted": 1}
+    assert result.summary()["faults"] == {"events": 1, "jobs_interrupted": 1, "jobs_failed": 0}
 
 
 def test_what_was_saved_is_kept() -> None:
@@ -192,6 +194,49 @@ def test_drawn_faults_are_the_same_and_every_job_ends(policy: str, seed: int) ->
     assert work + result.lost_gpu_s - 1e-6 <= held <= work + result.lost_gpu_s + result.restart_gpu_s + 1e-6
 
 
+OFTEN = FaultPlan(model=FaultModel(3, node_mtbf_s=100.0, node_repair_s=10.0))
+
+
+@pytest.mark.parametrize("policy", ["fifo", "easy", "core", "tiresias"])
+def test_what_outlasts_the_hardware_and_saves_nothing_counts_as_failed(policy: str) -> None:
+    """Put back five times, as Slurm does; the sixth time it is given up, and the others go on as if it were not."""
+    never = Restarts(None, 0.0, 0.0)
+    records = [row("long", 0, 10_000, 8, requested_s=10_000.0), row("short", 1, 5, 8, requested_s=10_000.0)]
+    result = play(records, Conditions(faults=OFTEN, restarts=never), policy)
+    assert result.job_ids == ["short"]
+    assert result.skipped == {GIVEN_UP: 1}
+    assert result.examples == (f"job long: {GIVEN_UP}",)
+    assert result.mishaps.given_up == 1
+    assert result.mishaps.interrupted >= 6
+    assert result.waiting_s.min() >= 0
+    once = play(records, Conditions(faults=OFTEN, restarts=never, requeues=0), policy)
+    assert once.mishaps.interrupted <= 2
+
+
+def test_who_saves_anything_in_between_is_never_given_up() -> None:
+    conditions = Conditions(faults=OFTEN, restarts=Restarts(20.0, 0.0, 0.0))
+    result = play([row("long", 0, 5_000, 8)], conditions)
+    assert result.job_ids == ["long"]
+    assert result.mishaps.interrupted > 10
+
+
+def test_a_gang_that_never_finds_enough_hardware_at_once_is_left_out_in_the_end() -> None:
+    """Of ten nodes that are broken most of the time all are hardly ever there together."""
+    plan = FaultPlan(model=FaultModel(1, node_mtbf_s=40_000.0, node_repair_s=400_000.0))
+    result = play([row("all", 0, 10, 80), row("one", 0, 10, 8)], Conditions(faults=plan), "best-effort", TEN)
+    assert result.job_ids == ["all", "one"]
+    result = play([row("one", 0, 10, 8), row("all", 50_000, 10, 80)], Conditions(faults=plan), "best-effort", TEN)
+    assert result.job_ids == ["one"]
+    assert result.skipped == {"never ended: too little of the cluster was left": 1}
+
+
+def test_the_next_job_in_the_place_of_one_that_gave_up_starts_afresh() -> None:
+    """b runs, loses its node, and is cancelled while it waits again: c waits since its own submission."""
+    faults = (Fault(10.0, "down", "gpu", 0), Fault(90.0, "repair", "gpu", 0))
+    result = play([gave_up("b", 0, 50, 8), row("c", 60, 10, 8)], broken(*faults, cancellations=True), "core")
+    assert times(result) == {"c": (90, 100)}
+
+
 def test_drawn_faults_have_the_mean_that_was_asked_for() -> None:
     model, cluster = FaultModel(7, node_mtbf_s=100.0, node_repair_s=25.0), ClusterSpec.uniform(50, 1).in_detail()
     until_s, down, since, faults = 20_000.0, 0.0, dict[int, float](), 0
@@ -214,8 +259,10 @@ def test_a_file_of_faults_may_be_csv_or_yaml(tmp_path: Path) -> None:
         "generate: {seed: 2, node_mtbf: 90d}\n"
     )
     told = (Fault(3600.0, "down", "gpu", 0), Fault(90.0, "bad_gpu", "gpu", 0, 3))
-    assert read_faults(table) == FaultPlan(told)
-    assert read_faults(tree) == FaultPlan(told, FaultModel(2, node_mtbf_s=90 * 86400.0))
+    assert [fault._replace(where="") for fault in read_faults(table).told] == list(told)
+    assert [fault._replace(where="") for fault in read_faults(tree).told] == list(told)
+    assert [fault.where for fault in read_faults(table).told] == [f"{table}: line 2", f"{table}: line 3"]
+    assert read_faults(tree).model == FaultModel(2, node_mtbf_s=90 * 86400.0)
     assert [fault.at_s for fault in FaultPlan(told).faults(ONE.in_detail())] == [90.0, 3600.0]
 
 
@@ -240,6 +287,34 @@ def test_a_wrong_file_of_faults_is_refused_in_words(tmp_path: Path, text: str, w
     path.write_text(text)
     with pytest.raises(UserError, match=words):
         read_faults(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "f.csv: is empty"),
+        ("time,what,node\n1h,down,0\n", "f.csv: line 1: no column at and no column kind"),
+        ("at,kind\n1h,down\n", "f.csv: line 1: no column node"),
+        ("at,kind,node,rack\n1h,down,0,1\n", "f.csv: line 1: no such column: 'rack'"),
+        ("at,kind,node\n1h,down,0\n\n2h,burns,0\n", "f.csv: line 4: kind 'burns' is not known"),
+        ("at,kind,node\n1h,down,0,7\n", "f.csv: line 2: more cells"),
+        ("at,kind,node\n1h,down\n", "f.csv: line 2: says no node"),
+        ("at,kind,node,gpu\n1h,down,0,1\n", "f.csv: line 2: down is about a whole node"),
+    ],
+)
+def test_a_wrong_table_of_faults_is_refused_with_its_line(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "f.csv"
+    path.write_text(text)
+    with pytest.raises(UserError, match=words) as told:
+        read_faults(path)
+    assert told.value.hint
+
+
+def test_a_place_that_there_is_not_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    path.write_text("at, kind, node\n1h, down, 0\n1h, down, 5\n")
+    with pytest.raises(UserError, match=r"f.csv: line 3: a fault on gpu/5: there is no such place"):
+        play([row("a", 0, 1, 1)], Conditions(faults=read_faults(path)))
 
 
 @pytest.mark.parametrize(("pool", "node", "gpu"), [("h100", 0, None), ("gpu", 1, None), ("gpu", 0, 8)])

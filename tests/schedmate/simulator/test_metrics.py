@@ -8,6 +8,7 @@ import pytest
 from analyzers.types import JobRecord
 from schedmate.scheduler import ClusterSpec, PoolSpec
 from schedmate.simulator import Result, Steps, simulate
+from schedmate.simulator.headline import headline
 from schedmate.simulator.metrics import Distribution, bounded_slowdown, jtted, least_nodes, waiting_by_size
 
 
@@ -48,6 +49,14 @@ def test_gar_and_sor(result: Result) -> None:
 def test_gfr(result: Result) -> None:
     # node 1 holds 2 of 4 for 10 s, then 1 of 4 for 1 s, then nothing; node 0 is whole all the time
     assert result.summary()["gfr"]["mean"] == pytest.approx((10 + 1) / (2 * 30))
+
+
+@pytest.mark.parametrize(("pools", "has_one"), [((1, 8), False), ((8, 1), False), ((2, 2), True)])
+def test_fragmentation_has_no_meaning_without_several_nodes_of_several_gpus(
+    pools: tuple[int, int], has_one: bool
+) -> None:
+    result = simulate([JobRecord("a", 0, 10, 1)], ClusterSpec.uniform(*pools))
+    assert (result.summary()["gfr"]["mean"] is not None) == ("gfr" in headline(result)) == has_one
 
 
 def test_jwtd_by_size() -> None:

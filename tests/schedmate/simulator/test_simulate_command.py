@@ -102,6 +102,31 @@ def test_what_is_wrong_is_one_line_and_exit_2(schedmate: Run, tmp_path: Path, wo
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_job_that_stands_twice_is_replayed_once(schedmate: Run, tmp_path: Path) -> None:
+    """b is there twice, and the id of a was used again."""
+    path = tmp_path / "t.csv"
+    path.write_text("job_id,submit,duration,gpus\na,0,10,8\nb,1,10,8\nb,1,10,8\na,50,10,8\na,50,10,8\n")
+    found = answer(schedmate("simulate", path, "--nodes", 1, "--detail", "--json"))
+    assert found["policies"]["fifo"]["jobs"] == found["rows"] == 3
+    assert found["rows_skipped"] == {"a job that came before (the same id and submit time)": 2}
+    told = " ".join(found["warnings"])
+    assert "skipped 2 of 5 rows: 2 x a job that came before" in told
+    assert "job id that came before with another submit time, taken for another job: 1 rows" in told
+
+
+def test_a_job_that_was_held_waits_from_when_only_the_queue_kept_it(schedmate: Run, tmp_path: Path) -> None:
+    """b was submitted with a, for after it; the eligible time of c is behind its start, and so wrong."""
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "job_id,submit_s,eligible_s,start_s,duration_s,gpus\na,0,0,0,10,8\nb,0,100,130,10,8\nc,200,900,210,5,8\n"
+    )
+    found = answer(schedmate("simulate", path, "--nodes", 1, "--json"))
+    assert found["policies"]["fifo"]["queueing_s"]["max"] == 0
+    assert found["policies"]["fifo"]["makespan_s"] == 205
+    assert found["recorded"]["queueing_s"]["mean"] == pytest.approx((0 + 30 + 10) / 3)
+    assert "1 jobs were held in the trace" in " ".join(found["warnings"])
+
+
 def test_no_job_fits_at_all(schedmate: Run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("job_id,submit,duration,gpus\na,0,10,9\n")
     done = schedmate("simulate", tmp_path / "t.csv", "--nodes", 1)

@@ -67,6 +67,8 @@ def test_a_stretch_begins_with_the_cluster_as_it_was(schedmate: Run, trace: Path
         (("--faults", "no-such-file"), "no-such-file"),
         (("--from", "2026-10-05"), "clock of its own"),
         (("--from", "300d"), "no job waited at --from"),
+        (("--from", "600", "--until", "200"), "--until 200 is not after --from 600; give a later --until"),
+        (("--from", "10m", "--until", "600"), "--until 600 is not after --from 10m"),
     ],
 )
 def test_what_can_not_be_is_refused_in_one_line(

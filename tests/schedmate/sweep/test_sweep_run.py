@@ -20,6 +20,7 @@ from schedmate.ports import ItemFailed
 from schedmate.simulator import Requested, simulate
 from schedmate.simulator.headline import headline
 from schedmate.simulator.shake import shaken
+from schedmate.sweep import generated
 from schedmate.sweep.cells import cluster_of, read_records, run_cell
 from schedmate.sweep.run import Options, all_na, planned, run_sweep
 from schedmate.sweep.spec import Spec, read_spec
@@ -139,6 +140,46 @@ def test_a_cell_is_the_replay_that_anyone_can_make(spec_file: Path) -> None:
     records = shaken(read_records(workload), 2, 30.0)
     by_hand = simulate(records, cluster_of(workload)[0], "easy", Requested())
     assert run_cell(group.cells[1])["metrics"] == headline(by_hand)
+
+
+def test_what_is_played_beside_the_jobs_makes_another_cell_and_other_numbers(spec_file: Path, tmp_path: Path) -> None:
+    faults = tmp_path / "f.csv"
+    faults.write_text("at,kind,node\n10m,down,0\n9h,repair,0\n")
+    spec_file.write_text(
+        "workloads:\n  plain: {trace: jobs.csv, nodes: 2, gpus_per_node: 4}\n"
+        "  broken: {trace: jobs.csv, nodes: 2, gpus_per_node: 4, faults: f.csv, checkpoint: 1m, restart: 0}\n"
+        "policies: [easy]\nestimates: [perfect]\nshakes: 2\n"
+    )
+    plain, broken = run(read_spec(spec_file), tmp_path / "out", InOrder())["rows"]
+    assert broken["metrics"]["queueing_mean_s"]["mean"] > plain["metrics"]["queueing_mean_s"]["mean"]
+    faults.write_text("at,kind,node\n10m,down,0\n8h,repair,0\n")
+    again = InOrder()
+    run(read_spec(spec_file), tmp_path / "out", again)
+    assert again.worked == 2, "only what depends on the file"
+
+
+def test_rows_of_fewer_replays_are_paired_by_seed(spec_file: Path, tmp_path: Path) -> None:
+    whole = run(read_spec(spec_file), tmp_path / "a", InOrder())["rows"]
+    spec_file.write_text(SPEC + "fewer_shakes: {replays: 2, policies: [easy], why: it is slow}\n")
+    engine = InOrder()
+    rows = run(read_spec(spec_file), tmp_path / "a", engine)["rows"]
+    assert engine.worked == 0, "they are cells of the sweep before"
+    assert [row["seeds"] for row in rows] == [[1, 2, 3], [1, 2], [1, 2]]
+    assert [row["fewer_because"] for row in rows] == [None, "it is slow", "it is slow"]
+    assert rows[1]["jct_ratio"] != whole[1]["jct_ratio"] and rows[0]["metrics"] == whole[0]["metrics"]
+
+
+@pytest.mark.parametrize("estimates", ["perfect", "predicted"])
+def test_a_generated_cell_is_the_same_after_others_of_its_seed(tmp_path: Path, estimates: str) -> None:
+    """What is prepared once for all policies is not used up by the first."""
+    path = tmp_path / "s.yaml"
+    path.write_text(f"generate: {{jobs: 25, load: 1.5}}\npolicies: [sjf, kant]\nestimates: [{estimates}]\nshakes: 2\n")
+    first = run(read_spec(path), tmp_path / "a", InOrder())["rows"]
+    for cached in (generated._workload, generated._read):
+        cached.cache_clear()
+    path.write_text(path.read_text().replace("sjf, kant", "kant, sjf"))
+    second = run(read_spec(path), tmp_path / "b", InOrder())["rows"]
+    assert [row["metrics"] for row in first] == [row["metrics"] for row in second[::-1]]
 
 
 def test_a_row_that_the_trace_can_not_support_says_why(tmp_path: Path) -> None:

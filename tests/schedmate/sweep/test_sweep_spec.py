@@ -10,6 +10,9 @@ import pytest
 
 from prompts.errors import UserError
 from schedmate.scheduler import POLICIES
+from schedmate.simulator import Conditions, Restarts
+from schedmate.simulator.failures import Failures
+from schedmate.simulator.slowdown import read_slowdown
 from schedmate.sweep.run import planned
 from schedmate.sweep.spec import Generated, read_spec
 
@@ -44,9 +47,36 @@ def test_a_generated_workload_has_its_own_cluster(tmp_path: Path) -> None:
     assert [[cell.seed for cell in group.cells] for group in planned(found)] == [[1]]
 
 
+def test_what_is_played_beside_the_jobs_is_asked_for_by_key(tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text("at,kind,node\n1h,down,0\n")
+    more = "checkpoint: 10m, restart: 0, failures: 0.1, faults: f.csv, requeues: 2, slowdown: usual, size_classes: true"
+    (workload,) = spec(tmp_path, f"{{trace: a.csv, nodes: 1, {more}}}").workloads
+    around = workload.conditions
+    assert around.restarts == Restarts(600.0, 0.0, 0.0) and around.failures == Failures(0.1)
+    assert around.faults is not None and around.faults.told[0].kind == "down"
+    assert (around.requeues, around.size_classes, around.slowdown) == (2, True, read_slowdown())
+    assert workload.files == (tmp_path / "f.csv",)
+    assert spec(tmp_path, "{trace: a.csv, nodes: 1}").workloads[0].conditions == Conditions()
+
+
+def test_some_policies_may_have_fewer_replays(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("job_id,submit,duration,gpus\n1,0,60,1\n")
+    few = "{replays: 1, policies: [sjf], why: x}"
+    found = spec(tmp_path, f"{{trace: a.csv, nodes: 1, policies: [fifo, sjf], shakes: 3, fewer_shakes: {few}}}")
+    assert [[cell.seed for cell in group.cells] for group in planned(found)] == [[1, 2, 3], [1]]
+
+
 @pytest.mark.parametrize(
     "text, told",
     [
+        ("{trace: a.csv, nodes: 1, checkpoint: soon}", "workload a: checkpoint 'soon': not a length of time"),
+        ("{trace: a.csv, nodes: 1, failures: 2}", "workload a: failures 2: not a share"),
+        ("{trace: a.csv, nodes: 1, faults: none.csv}", "none.csv"),
+        ("{trace: a.csv, nodes: 1, size_classes: 1}", "size_classes: 1 is not true or false"),
+        ("{trace: a.csv, nodes: 1, requeues: -1}", "requeues: -1 is not a whole number"),
+        ("{trace: a.csv, nodes: 1, fewer_shakes: {replays: 1, policies: [fifo]}}", "does not say why"),
+        ("{trace: a.csv, nodes: 1, fewer_shakes: {replays: 0, policies: [fifo], why: x}}", "replays: 0 is not"),
+        ("{trace: a.csv, nodes: 1, fewer_shakes: {replays: 1, policies: [lifo], why: x}}", "no policy named 'lifo'"),
         ("", "not a mapping"),
         ("[1, 2]", "not a mapping"),
         ("{", "not YAML"),
@@ -69,7 +99,17 @@ def test_a_generated_workload_has_its_own_cluster(tmp_path: Path) -> None:
 def test_a_mistake_is_told_with_the_file(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(UserError) as caught:
         spec(tmp_path, text)
-    assert told in str(caught.value)
+    assert told in str(caught.value) and str(caught.value).startswith(str(tmp_path / "s.yaml"))
+
+
+def test_what_is_left_out_of_a_trace_and_of_a_replay_is_told(schedmate, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("job_id,submit,duration,gpus\na,0,60,1\na,0,60,1\nb,5,-1,1\nc,9,60,99\n")
+    (tmp_path / "s.yaml").write_text("{trace: t.csv, nodes: 1, policies: [fifo, sjf], shakes: 0}")
+    done = schedmate("sweep", tmp_path / "s.yaml", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    told = " ".join(done.stderr.split())
+    assert "skipped 2 of 4 rows: 1 x a job that came before" in told and "1 x duration is negative" in told
+    assert "1 job left out: larger than the cluster" in done.stdout
 
 
 def test_a_trace_that_is_not_there_is_one_line(schedmate, tmp_path: Path) -> None:

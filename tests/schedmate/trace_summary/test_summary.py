@@ -99,3 +99,21 @@ def test_gini_is_the_mean_difference_over_twice_the_mean(values: list[float]) ->
         return
     slow = np.abs(array[:, None] - array[None, :]).mean() / (2 * array.mean())
     assert found == pytest.approx(slow, abs=1e-9)
+
+
+def test_gpu_hours_are_one_thing_everywhere() -> None:
+    """Two jobs still run, one has no recorded start: load, owners and states add up to the same GPU hours."""
+    jobs = [
+        JobRecord("a", 0, 3600, 2, start_s=0, end_s=3600, user="ann", state="completed"),
+        JobRecord("b", 0, None, 4, start_s=1800, user="bob", state="running"),
+        JobRecord("c", 600, 1800, 1, user="ann", state="completed"),
+        JobRecord("d", 7200, None, 1, user="cy", state="pending"),
+        JobRecord("e", 0, None, 1, start_s=3600, user="cy", state="suspended", gpu_milli=500),
+    ]
+    collected = collect(jobs)
+    told, load = summarise(collected, TraceNotes(rows=5)), load_of(collected)
+    assert told["gpu_hours"] == pytest.approx(2 + 4 * 1.5 + 0.5 + 0.5)
+    assert load is not None and load.mean * (load.end_s - load.begin_s) / 3600 == pytest.approx(told["gpu_hours"])
+    assert sum(owner["gpu_hours"] for owner in told["users"]["busiest"]) == pytest.approx(told["gpu_hours"])
+    assert sum(part["share_of_gpu_hours"] for part in told["states"].values()) == pytest.approx(1)
+    assert told["states"]["running"]["share_of_gpu_hours"] == pytest.approx(6 / 9)
