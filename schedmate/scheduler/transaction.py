@@ -147,8 +147,6 @@ class Transaction:
         if layer is not None:
             heappush(layer.waits, (job.submit_s + state.policy.starvation_bound_s, table.entries[slot][1], slot))
             layer.evicted = (*layer.evicted, slot)
-            lane = table.queue_lanes[slot]
-            layer.gained |= 0 if lane is None else lane.pool_bits  # it may start on another pool at once
 
     def resize(self, slot: int, shares: Shares, now: float) -> None:
         """Let the running elastic gang in ``slot`` go on with ``shares`` of its pool, chosen on this very state: more

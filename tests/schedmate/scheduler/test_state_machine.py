@@ -144,7 +144,6 @@ def test_long_run(policy: str) -> None:
         ("core, two reserved", 21, 160),
         ("core, two reserved", 23, 150),  # a plan that stepped back, and those behind it stayed there
         ("core, two reserved", 202, 100),  # two plans that locked the same nodes
-        ("core, best effort", 1322, 60),  # evicted on one pool, with another one idle that it accepts
         ("core, all reserved", 23, 150),
         ("core, all reserved", 73, 220),  # a discarded cycle left behind when a gang may grow
         ("core, all reserved", 29, 150),  # a claim for a job of no length, and a plan that begins at once
