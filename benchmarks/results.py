@@ -16,6 +16,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from prompts.errors import UserError
@@ -23,6 +24,8 @@ from schedmate.console import progress
 from schedmate.knowledge import NO_REQUESTED, uses_estimates
 from schedmate.ports import ENGINES, load
 from schedmate.simulator import policy_named
+from schedmate.simulator.recorded import as_recorded
+from schedmate.sweep.cells import read_records
 from schedmate.sweep.run import Options, planned, run_sweep, told_of_traces
 from schedmate.sweep.spec import Spec, read_spec
 
@@ -63,8 +66,31 @@ def present(spec: Spec) -> tuple[Spec, list[str]]:
     return replace(spec, workloads=here), [each.name for each in spec.workloads if each not in here]
 
 
-def tables(rows: Sequence[Mapping[str, Any]], shake_s: float) -> str:
-    """Markdown: a table a workload and load."""
+#: Metric -> where it stands in what a trace records.
+RECORDED = {
+    "jct_mean_s": ("jct_s", "mean"),
+    "queueing_mean_s": ("queueing_s", "mean"),
+    "queueing_p99_s": ("queueing_s", "p99"),
+    "queueing_max_s": ("queueing_s", "max"),
+    "bounded_slowdown_mean": ("bounded_slowdown", "mean"),
+}
+
+
+def recorded_in(spec: Spec) -> dict[str, Mapping[str, Any]]:
+    """The queues that the traces themselves record, by workload."""
+    found = {}
+    for workload in spec.workloads:
+        jobs = () if workload.trace is None else read_records(workload)
+        told = as_recorded(jobs, {job.job_id for job in jobs})
+        if told is not None:
+            found[workload.name] = told
+    return found
+
+
+def tables(
+    rows: Sequence[Mapping[str, Any]], shake_s: float, recorded: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+) -> str:
+    """Markdown: a table a workload and load, at its own load with what the trace records."""
     parts = []
     for name, load_ in dict.fromkeys((row["workload"], row["load"]) for row in rows):
         own = [row for row in rows if (row["workload"], row["load"]) == (name, load_)]
@@ -72,9 +98,19 @@ def tables(rows: Sequence[Mapping[str, Any]], shake_s: float) -> str:
         heads = ["policy", "knows", *(head for _, head, _, _ in COLUMNS), "JCT ratio"]
         bare = any(row["reason"] == NO_REQUESTED for row in own)
         told = [_row(row, bare) for row in own if row["metrics"] is not None]
+        if name in recorded and load_ == 1:
+            told.append(_recorded(recorded[name]))
         parts.append("\n".join([_line(heads), _line(["---"] * len(heads)), *told]) + "\n")
         parts += [f"{missing}\n" for missing in _missing(own)]
     return "\n".join(parts)
+
+
+def _recorded(found: Mapping[str, Any]) -> str:
+    cells = [
+        f"{factor * found[RECORDED[key][0]][RECORDED[key][1]]:,.{digits}f}" if key in RECORDED else "n/a"
+        for key, _, digits, factor in COLUMNS
+    ]
+    return _line(["as recorded", "what its own scheduler knew", *cells, ""])
 
 
 def _missing(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -183,7 +219,7 @@ def main() -> int:
             summary = run_sweep(
                 groups, Options(wanted.out, wanted.workers, TIMEOUT_S), load(ENGINES, "local")(), advance
             )
-        text = tables(summary["rows"], spec.shake_s)
+        text = tables(summary["rows"], spec.shake_s, recorded_in(spec))
         if wanted.write is None:
             print(text)
         for path, new in ((wanted.write, text), (wanted.short, short_table(summary["rows"]))):

@@ -118,9 +118,10 @@ def simulate(
     Example: schedmate simulate jobs.csv --nodes 72 --policy fifo,easy,kant --estimates requested
     """
     from schedmate.commands.replay_table import print_table
+    from schedmate.commands.replay_warnings import left_out, of_jobs, of_knowledge, of_tenants, of_trace
     from schedmate.comparison.collect import replays
     from schedmate.files import check_output
-    from schedmate.knowledge import ESTIMATES, estimates_named, lacks_users, uses_estimates
+    from schedmate.knowledge import ESTIMATES, estimates_named, lacks_users
     from schedmate.simulator import policy_named
     from schedmate.simulator.asked import conditions_of
     from schedmate.simulator.recorded import as_recorded
@@ -155,25 +156,11 @@ def simulate(
             f"{trace}: does not say whose its jobs are, which {' and '.join(of_users)} need",
             "map a column with --column user=HEADER, or leave them out",
         )
-    warnings = _trace_warnings(trace, notes, jobs, estimates, needing)
-    if held:
-        warnings.append(f"{held} jobs were held in the trace, and count as submitted when only the queue kept them")
-    if typed:
-        warnings.append(
-            f"{typed} jobs of the trace name a GPU type, which is not minded: --nodes says nothing of types "
-            "(--cluster FILE does)"
-        )
-    if warm is not None:
-        warnings.append(f"begins with {len(warm.running)} jobs that ran then by the trace, which are in no figure")
-        if warm.unknown:
-            warnings.append(f"{warm.unknown} jobs left out: the trace does not say whether they ran or waited then")
-    if estimates == "hostile":
-        warnings.append("what policies were told of runtimes was wrong on purpose")
-    if estimates == "perfect" and (told := [name for name in names if uses_estimates(policy_named(name))]):
-        warnings.append(
-            f"{' and '.join(told)} knew the true runtimes, which no scheduler does: "
-            "--estimates requested or predicted shows what could have been had"
-        )
+    warnings = [
+        *of_trace(trace, notes, jobs, estimates, needing),
+        *of_jobs(held, typed, warm),
+        *of_knowledge(estimates, names),
+    ]
     summaries: dict[str, dict[str, Any]] = {}
     with_figures = set[str]()
     if report is not None:
@@ -197,13 +184,7 @@ def simulate(
                 raise UserError(f"{trace}: no job of it can be replayed on this cluster ({why})", "see --nodes")
             summaries[name] = summary
             with_figures.update(result.job_ids)
-    warnings += _left_out(summaries, len(jobs))
-    if result.unknown_tenants:
-        first = next(iter(result.unknown_tenants))
-        warnings.append(
-            f"{sum(result.unknown_tenants.values())} of {len(jobs)} jobs name a tenant that {cluster} does not have "
-            f"(such as {first!r}): they are nobody's"
-        )
+    warnings += [*left_out(summaries, len(jobs)), *of_tenants(result, len(jobs), cluster)]
     recorded = as_recorded(jobs, with_figures)
     document = _document(trace, notes, spec, estimates, warnings, summaries) | {"recorded": recorded}
     if synthetic:
@@ -255,36 +236,6 @@ def _of_any_type(jobs: Sequence[JobRecord]) -> tuple[list[JobRecord], int]:
     """The jobs without their GPU type, and how many had one: equal nodes of unknown type take any."""
     freed = [job if job.gpu_type is None else replace(job, gpu_type=None) for job in jobs]
     return freed, sum(job.gpu_type is not None for job in jobs)
-
-
-def _trace_warnings(
-    path: Path, notes: TraceNotes, jobs: Sequence[JobRecord], estimates: str, needing: Sequence[str]
-) -> list[str]:
-    from schedmate.traces import told_skips
-
-    warnings = told_skips(path, notes)
-    without = sum(1 for job in jobs if job.requested_s is None) if estimates == "requested" else 0
-    if without == len(jobs) and needing:
-        raise UserError(
-            f"{path}: has no requested times, which {' and '.join(needing)} need",
-            "use --estimates perfect or predicted",
-        )
-    if without:
-        warnings.append(f"{without} of {len(jobs)} jobs have no requested time: nothing is assumed of their runtime")
-    return warnings
-
-
-def _left_out(summaries: Mapping[str, Mapping[str, Any]], jobs: int) -> list[str]:
-    """Jobs without figures by reason; which policies it concerns, where that is not all of them alike."""
-    found = []
-    for why in dict.fromkeys(why for summary in summaries.values() for why in summary["skipped"]):
-        counts = {name: summary["skipped"].get(why, 0) for name, summary in summaries.items()}
-        if len(set(counts.values())) == 1:
-            found.append(f"{next(iter(counts.values()))} of {jobs} jobs left out: {why}")
-        else:
-            told = ", ".join(f"{count} under {name}" for name, count in counts.items() if count)
-            found.append(f"{told} of {jobs} jobs left out: {why}")
-    return found
 
 
 def _document(

@@ -27,6 +27,7 @@ from schedmate.scheduler.actions.reserve import reserve
 from schedmate.scheduler.actions.stand_by import stand_by
 from schedmate.scheduler.applying import Book, apply
 from schedmate.scheduler.changes import change_hints, change_tenants
+from schedmate.scheduler.claims import SHORTEST_SPAN_S
 from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster import Cluster
 from schedmate.scheduler.cluster_types import ClusterSpec, Health
@@ -379,6 +380,8 @@ class Scheduler:
             order = layer.ends[pool].order
             following = bisect_right(order, (last_s, math.inf))
             times += [end_s for end_s, _ in order[following : following + 1]]
+            if following:  # of no length, and started just now
+                times.append(last_s + SHORTEST_SPAN_S)
             sure = {each.slot for each in plans if each.guaranteed}
             times += [each.start_s for each in plans if each.guaranteed or each.slot not in sure]
         return min([at_s for at_s in times if at_s > last_s], default=math.inf)

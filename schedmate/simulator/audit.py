@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from schedmate.scheduler import Cluster, Demand, PoolSpec, Queueing, Scheduler
+from schedmate.scheduler.claims import SHORTEST_SPAN_S
 from schedmate.scheduler.cluster_types import UNLIMITED, WHOLE_MILLI, DeviceShare, NodeShape, Shares
 from schedmate.scheduler.transaction import is_there, milli_of
 from schedmate.scheduler.trial import Trial
@@ -63,7 +64,7 @@ def stuck(scheduler: Scheduler) -> list[str]:
     wanting = Counter((lane.tenant, pool) for _, lane in waiting for pool in lane.pools)
     wrong = []
     for slot, lane in waiting:
-        if scheduler.wake_s <= max((begins_s.get(pool, -math.inf) for pool in lane.pools), default=-math.inf):
+        if scheduler.wake_s <= max(begins_s.get(pool, -math.inf) + SHORTEST_SPAN_S for pool in lane.pools):
             continue
         strict = layer.tree.queueing[lane.tenant] is Queueing.STRICT
         for pool in idle.intersection(lane.pools):

@@ -119,12 +119,15 @@ def _in_order(groups: Sequence[Group]) -> list[Cell]:
 
 def _rows(groups: Sequence[Group], found: dict[str, Row]) -> Iterator[Row]:
     bases: dict[tuple[str, float], dict[int, Row]] = {}
+    most = dict[str, int]()
+    for group in groups:
+        most[group.workload.name] = max(len(group.cells), most.get(group.workload.name, 0))
     for group in groups:
         done = [found[cell.key] for cell in group.cells if cell.key in found]
         whole = done and len(done) == len(group.cells)
         by_seed = {cell.seed: found[cell.key] for cell in group.cells} if whole else {}
         base = bases.setdefault((group.workload.name, group.load), by_seed) if whole else {}
-        fewer = group.workload.fewer
+        fewer = group.workload.fewer if 0 < len(group.cells) < most[group.workload.name] else None
         yield {
             "workload": group.workload.name,
             "note": group.workload.note,
@@ -138,7 +141,7 @@ def _rows(groups: Sequence[Group], found: dict[str, Row]) -> Iterator[Row]:
             "skipped": done[0]["skipped"] if whole else {},
             "metrics": _metrics(done) if whole else None,
             "jct_ratio": _ratio(by_seed, base) if whole else None,
-            "fewer_because": fewer.why if fewer is not None and group.policy in fewer.policies else None,
+            "fewer_because": None if fewer is None else fewer.why,
         }
 
 

@@ -37,6 +37,14 @@ def test_who_looks_at_no_runtimes_is_said_to_know_nothing_of_them() -> None:
         assert text.strip().splitlines()[-1].startswith(f"| {policy} | nothing of runtimes |")
 
 
+def test_what_the_trace_records_is_the_last_row() -> None:
+    spread = {"mean": 1.0, "p99": 2.0, "max": 3.0}
+    told = {"w": {"jct_s": spread, "queueing_s": spread, "bounded_slowdown": spread}}
+    line = tables([row()], 30.0, told).strip().splitlines()[-1]
+    assert line == "| as recorded | what its own scheduler knew | 1 | 1 | 2 | 3 | n/a | 1.00 | n/a | n/a | n/a |  |"
+    assert "as recorded" not in tables([row(load=2.0)], 30.0, told)
+
+
 def test_what_can_not_be_had_is_told_once_with_its_reason() -> None:
     missing = row(metrics=None, jct_ratio=None, jobs=None, reason="no users")
     text = tables([row(), missing | {"policy": "qssf"}, missing | {"policy": "multifactor"}], 30.0)

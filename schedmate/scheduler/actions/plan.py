@@ -8,24 +8,20 @@ early, is made anew when an assumed end moves, and gives way to plans of a highe
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 
 from schedmate.scheduler.actions.reserve import SHORTEST_EXTENSION_S
-from schedmate.scheduler.ahead import Ahead, Window, earliest, with_spare
-from schedmate.scheduler.claims import SHORTEST_SPAN_S, claimed_spare
-from schedmate.scheduler.cluster_types import Shares
-from schedmate.scheduler.demand import Demand
+from schedmate.scheduler.ahead import with_spare
+from schedmate.scheduler.claims import claimed_spare
 from schedmate.scheduler.expected_ends import ExpectedEnds
-from schedmate.scheduler.free_index import FreeIndex
+from schedmate.scheduler.plan_search import PlanSearch, meet, starving_unsure, to_be_locked
 from schedmate.scheduler.promises import NEVER, binds, place_in_lane, rank
 from schedmate.scheduler.queue_layer import PlanKey, QueueLayer
 from schedmate.scheduler.state import State
-from schedmate.scheduler.timeline import Timeline
-from schedmate.scheduler.transaction import Transaction, asked_milli
+from schedmate.scheduler.transaction import Transaction
 from schedmate.scheduler.types import Reservation
-from schedmate.scheduler.use_ahead import UseAhead
 
 #: Where so many jobs run on a pool, hardly a second passes without an early end: plans follow them this often only.
 MANY_RUNNING = 1000
@@ -36,9 +32,6 @@ NEXT_TURN_S = 1.0
 
 #: So long after something has ended there, and what it held was given out, there is time for plans and for victims.
 MOMENT_S = 0.1
-
-#: So many plans on one pool are better looked at as a table.
-MANY_PLANS = 8
 
 #: Plans by slot.
 Plans = dict[int, Reservation]
@@ -154,7 +147,7 @@ def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], no
         return False
     tx.drop_tentative(slot)
     best: Reservation | None = None
-    searches: dict[int, list[_Search]] = {}
+    searches: dict[int, list[PlanSearch]] = {}
     for pool in pools:
         extend(state, tx, pool, now)
         void = _void_on(state, layer, pool, now)
@@ -162,7 +155,7 @@ def reserve(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], no
             _renew(state, layer, pool, now, void, set())
             layer.void -= void
             layer.moved &= ~(1 << pool)
-        searches[pool] = [_Search(state, layer, pool, ends, kind, now) for kind, ends in _kinds(layer, pool)]
+        searches[pool] = [PlanSearch(state, layer, pool, ends, kind, now) for kind, ends in _kinds(layer, pool)]
         best = searches[pool][0].plan_of(slot, now, math.inf if best is None else best.start_s) or best
     if best is None:
         return False
@@ -184,10 +177,10 @@ def stand_by(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], n
         return None
     layer.tentative |= {slot}
     best: Reservation | None = None
-    searches: dict[int, list[_Search]] = {}
+    searches: dict[int, list[PlanSearch]] = {}
     for pool in pools:
         extend(state, tx, pool, now)
-        searches[pool] = [_Search(state, layer, pool, ends, kind, now) for kind, ends in _kinds(layer, pool)]
+        searches[pool] = [PlanSearch(state, layer, pool, ends, kind, now) for kind, ends in _kinds(layer, pool)]
         best = searches[pool][0].plan_of(slot, now, math.inf if best is None else best.start_s) or best
     if best is None:
         layer.tentative -= {slot}
@@ -196,7 +189,7 @@ def stand_by(state: State, tx: Transaction, slot: int, pools: tuple[int, ...], n
     return best
 
 
-def _put_new(state: State, layer: QueueLayer, plans: list[Reservation], searches: list[_Search], now: float) -> None:
+def _put_new(state: State, layer: QueueLayer, plans: list[Reservation], searches: list[PlanSearch], now: float) -> None:
     """Plans that the job of ``plans`` has got on a pool stand beside the others, or take their place."""
     slot, pool = plans[0].slot, plans[0].pool
     layer.renewed_s, layer.planned = {**layer.renewed_s, slot: now}, state.cycles
@@ -249,103 +242,6 @@ def _kinds(layer: QueueLayer, pool: int) -> list[tuple[bool, ExpectedEnds]]:
     return expected if layer.limits is None else [*expected, (True, layer.limits[pool])]
 
 
-class _Search:
-    """Looks for plans of one kind on one pool."""
-
-    def __init__(
-        self, state: State, layer: QueueLayer, pool: int, ends: ExpectedEnds, guaranteed: bool, now: float
-    ) -> None:
-        self._state, self._layer, self._pool, self._ends = state, layer, pool, ends
-        self.guaranteed, self._now = guaranteed, now
-        self._spec = state.cluster.spec.pools[pool]
-        self.ahead = Ahead(state.cluster.pools[pool], ends, state.table, now)
-        use = layer.use
-        self.uses = None if use is None else UseAhead(use, pool, self._spec, ends, state.table, now)
-        self._timeline: Timeline | None = None
-
-    def plan_of(self, slot: int, from_s: float, before_s: float) -> Reservation | None:
-        """A plan for a job that has none yet."""
-        plans, kind = self._state.reservations.get(self._pool, ()), self.guaranteed
-        others = [each for each in plans if each.guaranteed == kind and binds(self._state, each, slot)]
-        if kind:
-            others += _to_be_locked(self._state, plans, slot)
-        return self.plan(slot, others, from_s, before_s)
-
-    def plan(self, slot: int, others: list[Reservation], from_s: float, before_s: float) -> Reservation | None:
-        """The first start in time that takes nothing from the others: neither GPUs nor quota."""
-        table, assumed = self._state.table, self._state.table.assumed[slot]
-        span_s = max(SHORTEST_SPAN_S, assumed.limit_s if self.guaranteed else assumed.span_s)
-        from_s = max(from_s, self._now)
-        while from_s < before_s:
-            window = Window(from_s, before_s, span_s)
-            found = self._first(table.demands[slot], others, window)
-            if found is None:
-                return None
-            start_s, shares = found
-            if self._has_quota(slot, others, start_s, start_s + span_s):
-                is_tentative = slot in self._layer.tentative
-                return Reservation(
-                    slot, self._pool, start_s, shares, {}, self.guaranteed, start_s + span_s, tentative=is_tentative
-                )
-            from_s = self._quota_from(slot, others, start_s, span_s)
-        return None
-
-    def _first(self, demand: Demand, others: list[Reservation], window: Window) -> tuple[float, Shares] | None:
-        """Where all have plans and there are many, by table; else by looking ahead."""
-        state, index = self._state, self._state.cluster.pools[self._pool]
-        if len(others) < MANY_PLANS or not state.policy.starts_by_plan or not isinstance(index, FreeIndex):
-            return earliest(self.ahead, state.place, demand, others, window)
-        if self._timeline is None:
-            starts_s, now, running = state.table.starts_s, self._now, state.table.shares
-            releases = [
-                (end_s, running[slot] or ())
-                for end_s, slot in self._ends.order
-                if end_s < math.inf and not starts_s[slot] < now >= end_s
-            ]
-            self._timeline = Timeline(index, releases, others, now)
-        self._timeline.follow(others)
-        return self._timeline.earliest(demand, *window)
-
-    def _has_quota(self, slot: int, others: list[Reservation], start_s: float, end_s: float) -> bool:
-        """Whether quota suffices at the start and when any of the others starts later."""
-        lane, demand, spec = self._state.table.queue_lanes[slot], self._state.table.demands[slot], self._spec
-        if self.uses is None or lane is None:
-            return True
-        times_s = {start_s, *(other.start_s for other in others if start_s < other.start_s < end_s)}
-        tenant, milli = lane.tenant, asked_milli(demand, spec)
-        return all(self.uses.at(at_s, others).bound(tenant, self._pool, milli) < 0 for at_s in times_s)
-
-    def gives_way(self, other: Reservation, new: Reservation, plans: list[Reservation]) -> bool:
-        """Whether a plan that does not bind the job of a new one lacks what that takes, nodes or quota, all ``plans``
-        being kept."""
-        apart = other.start_s >= new.end_s or new.start_s >= other.end_s
-        if other.slot == new.slot or apart or binds(self._state, other, new.slot):
-            return False
-        if self.uses is None or _meet(other, new):
-            return _meet(other, new)
-        return self.uses.at(max(other.start_s, new.start_s), plans).is_exceeded(self._pool)
-
-    def _quota_from(self, slot: int, others: list[Reservation], after_s: float, span_s: float) -> float:
-        """The next time after one without quota at which there is some; infinite if there never is. Between two turns
-        of the others quota only grows, so that it is looked for by bisection."""
-        order = self._ends.order
-        turns = {t for o in others for t in (o.start_s, o.start_s - span_s, o.end_s) if after_s < t < math.inf}
-        for until_s in (*sorted(turns), math.inf):
-            low = bisect_right(order, (after_s, math.inf))
-            end = bisect_left(order, (until_s, -1))
-            if low < end and self._has_quota(slot, others, order[end - 1][0], order[end - 1][0] + span_s):
-                at = bisect_left(
-                    range(low, end),
-                    True,
-                    key=lambda i: self._has_quota(slot, others, order[i][0], order[i][0] + span_s),
-                )
-                return order[low + at][0]
-            if until_s < math.inf and self._has_quota(slot, others, until_s, until_s + span_s):
-                return until_s
-            after_s = until_s
-        return math.inf
-
-
 def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[PlanKey], follow: set[int]) -> None:
     """The ``void`` plans of one pool anew, in the order of class and reservation; those of the slots that ``follow``
     move up if they can."""
@@ -359,7 +255,7 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[Pla
         key=lambda slot: (rank(state, slot), at.get(slot, math.inf), place_in_lane(state, slot)),
     )
     renewed: list[Plans] = []
-    searches: list[_Search] = []
+    searches: list[PlanSearch] = []
     for guaranteed, ends in _kinds(layer, pool):
         old = {each.slot: each for each in plans if each.guaranteed == guaranteed}
         kept = {slot: each for slot, each in old.items() if (slot, guaranteed) not in void}
@@ -369,7 +265,7 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[Pla
                 kept[each.slot] = _relocked(state, each, ends, now, list(kept.values()))
             elif guaranteed:
                 layer.promised = {**layer.promised, each.slot: NEVER}
-        search = _Search(state, layer, pool, ends, guaranteed, now)
+        search = PlanSearch(state, layer, pool, ends, guaranteed, now)
         again = True
         while again:
             again = False
@@ -384,7 +280,7 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[Pla
                     continue
                 others = [each for key, each in kept.items() if key != slot and binds(state, each, slot)]
                 if guaranteed:
-                    others += _to_be_locked(state, [*renewed[0].values(), *kept.values()], slot)
+                    others += to_be_locked(state, [*renewed[0].values(), *kept.values()], slot)
                 from_s = now
                 if guaranteed and slot in renewed[0]:
                     from_s = min(renewed[0][slot].start_s, old[slot].start_s if slot in old else math.inf)
@@ -402,13 +298,7 @@ def _renew(state: State, layer: QueueLayer, pool: int, now: float, void: set[Pla
 
 def _holds(one: Reservation, other: Reservation) -> bool:
     """Whether a plan holds nodes of another one of its kind when that begins."""
-    return one.guaranteed == other.guaranteed and one.start_s <= other.start_s < one.end_s and _meet(one, other)
-
-
-def _meet(one: Reservation, other: Reservation) -> bool:
-    """Whether two plans share a node."""
-    nodes = {share[0] for share in one.shares}
-    return any(share[0] in nodes for share in other.shares)
+    return one.guaranteed == other.guaranteed and one.start_s <= other.start_s < one.end_s and meet(one, other)
 
 
 def _relocked(
@@ -422,7 +312,7 @@ def _relocked(
             start_s = max(now, end_s)
             break
     for other in sorted(others, key=lambda other: other.start_s):
-        if other.locked and other.start_s < start_s + span_s and start_s < other.end_s and _meet(plan, other):
+        if other.locked and other.start_s < start_s + span_s and start_s < other.end_s and meet(plan, other):
             start_s = other.end_s
     return replace(plan, start_s=start_s, end_s=start_s + span_s)
 
@@ -433,7 +323,7 @@ def _moved_up(
     """A plan that locks its nodes begins sooner where these are free sooner and nobody is to use them meanwhile."""
     others = [each for each in there if each is not plan]
     new = _relocked(state, plan, ends, now, others)
-    meets = any(each.start_s < new.end_s and new.start_s < each.end_s and _meet(each, new) for each in others)
+    meets = any(each.start_s < new.end_s and new.start_s < each.end_s and meet(each, new) for each in others)
     return plan if meets or new.start_s >= plan.start_s else new
 
 
@@ -442,7 +332,7 @@ def _locked(state: State, plans: list[Reservation]) -> list[Reservation]:
     of them have one, for whose start they would have to wait in any case."""
     if not state.policy.guarantees:
         return plans
-    unsure = _unsure(state, plans)
+    unsure = starving_unsure(state, plans)
     waits = any(each.guaranteed and not each.victims and rank(state, each.slot) == -math.inf for each in plans)
     found = []
     for each in plans:
@@ -451,25 +341,7 @@ def _locked(state: State, plans: list[Reservation]) -> list[Reservation]:
     return found
 
 
-def _unsure(state: State, plans: Sequence[Reservation]) -> set[int]:
-    """Jobs that have waited too long and have an expected plan only."""
-    sure = {each.slot for each in plans if each.guaranteed}
-    return {each.slot for each in plans if each.slot not in sure and rank(state, each.slot) == -math.inf}
-
-
-def _to_be_locked(state: State, plans: Sequence[Reservation], slot: int) -> list[Reservation]:
-    """Plans of those who got a reservation before the job in ``slot``, have waited too long, and may stay for ever:
-    nothing is guaranteed to it that they would have to wait for."""
-    layer = state.layer
-    unsure = _unsure(state, plans) if layer is not None else set()
-    if layer is None or not unsure:
-        return []
-    reserved = layer.reserved
-    before = set(reserved[: reserved.index(slot)] if slot in reserved else reserved)
-    return [replace(each, end_s=math.inf) for each in plans if each.slot in unsure & before and each.slot != slot]
-
-
-def _put(state: State, layer: QueueLayer, pool: int, plans: list[Reservation], searches: list[_Search]) -> None:
+def _put(state: State, layer: QueueLayer, pool: int, plans: list[Reservation], searches: list[PlanSearch]) -> None:
     """Keep the plans of one pool, each with what it leaves unused; ``searches`` in the order of the kinds."""
     plans = _locked(state, plans)
     old = state.reservations.get(pool, ())
@@ -485,7 +357,7 @@ def _put(state: State, layer: QueueLayer, pool: int, plans: list[Reservation], s
 
 
 def _beside_each_other(
-    state: State, search: _Search, old: Sequence[Reservation], plans: list[Reservation]
+    state: State, search: PlanSearch, old: Sequence[Reservation], plans: list[Reservation]
 ) -> list[Reservation]:
     """The plans of one kind with what each leaves at its start: GPUs on its nodes, and quota."""
     before = {id(each) for each in old}

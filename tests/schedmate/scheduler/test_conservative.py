@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schedmate.scheduler import POLICIES, ClusterSpec, Job, Policy, Scheduler
-from schedmate.scheduler.actions import plan as plan_module
+from schedmate.scheduler import plan_search as plan_module
 
 
 def _beside(name: str):  # type: ignore[no-untyped-def]

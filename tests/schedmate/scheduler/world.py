@@ -218,6 +218,7 @@ class World:
         self._moves(started, evicted)
         for slot in evicted:
             self._back(slot)
+        self._starving()  # who was evicted may have waited too long, and have started again by that
         for slot in started:
             self._start(self.tracks[slot])
         for slot in self.scheduler.resized:
