@@ -23,7 +23,8 @@ class TraceNotes:
     """What a reader has to say beside the rows: skipped rows by reason, the first few in words, header facts.
 
     ``remarks`` counts, by what was odd, rows that were used all the same. ``epoch_s`` is the Unix time of second 0 of
-    the trace's clock where that is known (0 for a trace that has dates), None for a clock of its own.
+    the trace's clock where that is known (0 for a trace that has dates), None for a clock of its own. ``local_zone`` is
+    the zone in which local times were read, None where every time states its own or is a number.
     """
 
     rows: int = 0
@@ -32,6 +33,7 @@ class TraceNotes:
     header: dict[str, str] = field(default_factory=dict)
     remarks: dict[str, int] = field(default_factory=dict)
     epoch_s: float | None = None
+    local_zone: str | None = None
 
     def skip(self, reason: str, where: str) -> None:
         """Count a row that was left out, keeping the first five in words."""

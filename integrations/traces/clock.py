@@ -17,7 +17,7 @@ class Clock:
     """Reads ISO-8601 times without a zone as local ones of ``zone``; a time that states its own keeps it."""
 
     def __init__(self, zone: tzinfo = UTC, notes: TraceNotes | None = None) -> None:
-        self._zone, self._notes = zone, notes
+        self._zone, self._notes, self._name = zone, notes, str(zone)
         self._offsets: dict[str, float | None] = {}
 
     def seconds(self, cell: str, what: str, not_before_s: float | None = None) -> float:
@@ -30,6 +30,8 @@ class Clock:
             moment = datetime.fromisoformat(text)
             if moment.tzinfo is not None:
                 return moment.timestamp()
+            if self._notes is not None:
+                self._notes.local_zone = self._name
             local_s = (moment - _EPOCH).total_seconds()
             if self._zone is UTC:
                 return local_s

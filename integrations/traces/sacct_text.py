@@ -33,6 +33,11 @@ _OPTIONS = frozenset({"timezone", "delimiter"})
 _FREE_TEXT = ("submitline", "jobname", "comment", "admincomment", "systemcomment", "workdir", "extra", "constraints")
 #: A submit line may run over so many lines.
 _MAX_LINES_OF_A_ROW = 50
+#: One of these beside the job's id makes a header sacct's, even if it lacks what is needed: that is told then.
+_SIGNS = frozenset(
+    ("submit", "start", "elapsed", "elapsedraw", "alloctres", "reqtres", "allocgres", "reqgres", "alloccpus")
+)
+_JOB_ID = re.compile(r"\d+(?:[_+](?:\d+|\[[^|]*\]))?(?:\.\w+)?")
 _DASHES = re.compile(r"-+(?: +-+)+\s*$")
 _COMMAND = (
     "sacct --allusers --parsable2 --format JobID,JobName,User,Account,Partition,State,Submit,Eligible,Start,End,"
@@ -53,7 +58,9 @@ class SacctTrace:
         if len(rows) == 2 and "jobid" in rows[0].lower().split() and _DASHES.match(rows[1]):
             return True
         names = {cell.strip().lower() for cell in rows[0].split("|")}
-        return bool(names & {"jobid", "jobidraw"}) and bool(names & {"submit", "start", "elapsed", "elapsedraw"})
+        if names & {"jobid", "jobidraw"}:
+            return bool(names & _SIGNS)
+        return _lacks_its_header(rows[0])
 
     def read(self, path: Path, notes: TraceNotes, options: Mapping[str, str]) -> Iterator[JobRecord]:
         """Read the header at once, then yield the jobs; steps are read into their job."""
@@ -61,6 +68,8 @@ class SacctTrace:
             raise UserError(f"{path}: sacct takes no option {unknown[0]!r}", f"known: {', '.join(sorted(_OPTIONS))}")
         numbered = enumerate(lines(path, notes), start=1)
         header = next((line for _, line in numbered if line.strip()), "")
+        if _lacks_its_header(header):
+            raise UserError(f"{path}: a dump of sacct without its header line (--noheader, -n)", f"use {_COMMAND}")
         if "|" not in header and "delimiter" not in options:
             raise UserError(f"{path}: this is sacct's table for people, which cuts what it shows", f"use {_COMMAND}")
         columns = _Columns(path, header, options.get("delimiter") or "|")
@@ -69,6 +78,16 @@ class SacctTrace:
         notes.epoch_s = 0.0
         clock = Clock(zone_named(options.get("timezone", "UTC")), notes)
         return _jobs(_whole_rows(numbered, columns, notes), _Reader(columns, clock, notes), notes)
+
+
+def _lacks_its_header(row: str) -> bool:
+    """Whether a first line is that of a job: an id, and a state in Slurm's spelling."""
+    cells = [cell.strip() for cell in row.split("|")]
+    return _JOB_ID.fullmatch(cells[0]) is not None and any(
+        cell.split()[:1] == [cell.split(" ")[0].upper()] and slurm.slurm_state(cell) is not None
+        for cell in cells[1:]
+        if len(cell) > 2
+    )
 
 
 class _Columns:

@@ -11,16 +11,31 @@ from prompts.errors import UserError
 from schedmate.knowledge import uses_estimates
 from schedmate.ports import TraceNotes
 from schedmate.simulator import Result, policy_named
+from schedmate.simulator.replay import TOO_LARGE
 from schedmate.simulator.warm_start import WarmStart
 from schedmate.traces import told_skips
 
+#: Recorded ends are a little late where a job was started again: so much above the cluster's size is no sign.
+_LARGER = 1.1
+NO_GPUS_HINT = (
+    "Slurm's accounting has GPUs with AccountingStorageTRES=gres/gpu in slurm.conf, for jobs started since; in "
+    "a CSV --column gpus=HEADER says where they stand"
+)
+
 
 def of_trace(
-    path: Path, notes: TraceNotes, jobs: Sequence[JobRecord], estimates: str, needing: Sequence[str]
+    path: Path,
+    notes: TraceNotes,
+    jobs: Sequence[JobRecord],
+    estimates: str,
+    needing: Sequence[str],
+    timezone: str = "",
 ) -> list[str]:
     """Rows left out or odd, and jobs of which nothing is known. Raises `UserError` where the policies ``needing`` what
     is not there at all could not be replayed."""
     warnings = told_skips(path, notes)
+    if notes.local_zone and not timezone:
+        warnings.append(f"times without a zone were read as {notes.local_zone} (assumed): --timezone says otherwise")
     without = sum(1 for job in jobs if job.requested_s is None) if estimates == "requested" else 0
     if without == len(jobs) and needing:
         raise UserError(
@@ -53,6 +68,26 @@ def of_jobs(held: int, typed: int, unended: int, warm: WarmStart | None) -> list
         if warm.unknown:
             found.append(f"{warm.unknown} jobs left out: the trace does not say whether they ran or waited then")
     return found
+
+
+def of_size(jobs: Sequence[JobRecord], warm: WarmStart | None, gpus: int) -> list[str]:
+    """That the trace's own cluster was larger than the one of ``gpus`` that is replayed, where it was."""
+    from schedmate.trace_summary import collect
+    from schedmate.trace_summary.load import load_of
+
+    load = load_of(collect([*(each.record for each in warm.running), *jobs] if warm is not None else jobs))
+    if load is None or not load.recorded or load.peak <= _LARGER * gpus:
+        return []
+    return [f"the trace held up to {load.peak:,.0f} GPUs at once, the cluster has {gpus:,}: the queue grows for that"]
+
+
+def nothing_played(path: Path, jobs: Sequence[JobRecord], skipped: Mapping[str, int]) -> UserError:
+    """What to say where a policy could play no job at all."""
+    if all(job.gpus < 1 for job in jobs):
+        return UserError(f"{path}: no job of it asks for a GPU", NO_GPUS_HINT)
+    why = next(iter(skipped), "no job")
+    hint = "see --nodes" if TOO_LARGE in skipped else "see schedmate trace describe"
+    return UserError(f"{path}: no job of it can be replayed on this cluster ({why})", hint)
 
 
 def of_knowledge(estimates: str, names: Sequence[str]) -> list[str]:

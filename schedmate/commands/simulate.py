@@ -118,7 +118,15 @@ def simulate(
     Example: schedmate simulate jobs.csv --nodes 72 --policy fifo,easy,kant --estimates requested
     """
     from schedmate.commands.replay_table import print_table
-    from schedmate.commands.replay_warnings import left_out, of_jobs, of_knowledge, of_tenants, of_trace
+    from schedmate.commands.replay_warnings import (
+        left_out,
+        nothing_played,
+        of_jobs,
+        of_knowledge,
+        of_size,
+        of_tenants,
+        of_trace,
+    )
     from schedmate.comparison.collect import replays
     from schedmate.files import check_output
     from schedmate.knowledge import ESTIMATES, estimates_named, lacks_users
@@ -159,8 +167,9 @@ def simulate(
             "map a column with --column user=HEADER, or leave them out",
         )
     warnings = [
-        *of_trace(trace, notes, jobs, estimates, needing),
+        *of_trace(trace, notes, jobs, estimates, needing, timezone),
         *of_jobs(held, typed, unended, warm),
+        *of_size(jobs, warm, spec.gpus),
         *of_knowledge(estimates, names),
     ]
     summaries: dict[str, dict[str, Any]] = {}
@@ -182,8 +191,7 @@ def simulate(
                 advance=advance,
             )
             if not result.job_ids:
-                why = next(iter(result.skipped), "no job")
-                raise UserError(f"{trace}: no job of it can be replayed on this cluster ({why})", "see --nodes")
+                raise nothing_played(trace, jobs, result.skipped)
             summaries[name] = summary
             with_figures.update(result.job_ids)
     warnings += [*left_out(summaries, len(jobs)), *of_tenants(result, len(jobs), cluster)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from schedmate.commands.replay_warnings import NO_GPUS_HINT
 from schedmate.console import out, safe
 from schedmate.durations import short_duration
 
@@ -15,6 +16,8 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     """A few lines and tables; everything else is for ``--json`` and the page."""
     _print_head(summary)
     _print_sizes(summary)
+    if {name for name, part in summary["sizes"].items() if part["jobs"]} == {"0"}:
+        out().print(f"no job asks for a GPU: {NO_GPUS_HINT}")
     _print_states(summary["states"])
     for title, key in (("users", "users"), ("tenants", "tenants"), ("partitions", "partitions")):
         _print_owners(title, summary[key])

@@ -276,6 +276,18 @@ def test_a_dump_without_gpus_says_how_to_dump(read) -> None:
         read(dump({}, columns=tuple(name for name in BASE if not name.endswith("TRES"))))
 
 
+def test_the_columns_of_sacct_without_times_say_how_to_dump(read) -> None:
+    usual = ("JobID", "JobName", "Partition", "Account", "AllocCPUS", "State", "ExitCode")
+    with pytest.raises(UserError, match="no column Submit, Start, ElapsedRaw, AllocTRES; dump it with sacct"):
+        read(dump({}, columns=usual))
+
+
+@pytest.mark.parametrize("row", [{}, {"JobID": "7_[1-3]", "State": "PENDING"}, {"State": "CANCELLED by 7"}])
+def test_a_dump_without_its_header_says_so(read, row: dict[str, str]) -> None:
+    with pytest.raises(UserError, match="without its header line"):
+        read(dump(row).partition("\n")[2])
+
+
 def test_the_table_for_people_is_refused_with_the_way_out(read) -> None:
     with pytest.raises(UserError, match="parsable2"):
         read("JobID           JobName      State\n------------ ---------- ----------\n12   train COMPLETED\n")

@@ -145,6 +145,43 @@ def test_jobs_that_still_ran_are_load_as_they_were(schedmate: Run, tmp_path: Pat
         assert f"1 of 5 jobs left out: {why}" in told
 
 
+def test_a_cluster_smaller_than_that_of_the_trace_is_told(schedmate: Run, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("job_id,submit,start,duration,gpus\na,0,0,100,8\nb,1,50,100,8\nc,2,150,10,8\n")
+    told = [" ".join(answer(schedmate("simulate", path, "--nodes", n, "--json"))["warnings"]) for n in (1, 2)]
+    assert "the trace held up to 16 GPUs at once, the cluster has 8" in told[0]
+    assert "at once" not in told[1]
+
+
+def test_a_trace_without_gpus_says_what_slurm_needs(schedmate: Run, tmp_path: Path) -> None:
+    path = tmp_path / "t.sacct"
+    path.write_text(
+        "JobID|State|Submit|Start|Elapsed|AllocTRES\n1|COMPLETED|2026-03-01T10:00:00|2026-03-01T10:00:00|00:10:00|cpu=4\n"
+    )
+    done = schedmate("simulate", path, "--nodes", 1)
+    assert done.returncode == 2 and "no job of it asks for a GPU" in done.stderr
+    assert "AccountingStorageTRES=gres/gpu" in done.stderr
+    assert "AccountingStorageTRES=gres/gpu" in schedmate("trace", "describe", path).stdout.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("submit", "zone", "told"),
+    [
+        ("2026-03-01T10:00:00", (), True),
+        ("2026-03-01T10:00:00", ("--timezone", "Europe/Berlin"), False),
+        ("2026-03-01T10:00:00Z", (), False),
+        ("1772359200", (), False),
+    ],
+)
+def test_an_assumed_zone_is_told(
+    schedmate: Run, tmp_path: Path, submit: str, zone: tuple[str, ...], told: bool
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"job_id,submit,duration,gpus\na,{submit},10,8\n")
+    warnings = answer(schedmate("simulate", path, "--nodes", 1, *zone, "--json"))["warnings"]
+    assert ("times without a zone were read as UTC (assumed)" in " ".join(warnings)) == told
+
+
 def test_no_job_fits_at_all(schedmate: Run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("job_id,submit,duration,gpus\na,0,10,9\n")
     done = schedmate("simulate", tmp_path / "t.csv", "--nodes", 1)

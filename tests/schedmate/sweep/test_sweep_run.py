@@ -21,9 +21,9 @@ from schedmate.simulator import Requested, simulate
 from schedmate.simulator.headline import headline
 from schedmate.simulator.shake import shaken
 from schedmate.sweep import generated
-from schedmate.sweep.cells import cluster_of, read_records, run_cell
+from schedmate.sweep.cells import cluster_of, read_records, read_trace, run_cell
 from schedmate.sweep.run import Options, all_na, planned, run_sweep
-from schedmate.sweep.spec import Spec, read_spec
+from schedmate.sweep.spec import Spec, Workload, read_spec
 from schedmate.sweep.store import CellStore
 
 SPEC = """
@@ -235,3 +235,13 @@ def test_killed_at_any_moment_it_goes_on(spec_file: Path, tmp_path: Path) -> Non
     assert summary["already_done"] == done >= 30
     whole = run(read_spec(spec_file), tmp_path / "whole", InOrder())
     assert summary["rows"] == json.loads(json.dumps(whole["rows"]))
+
+
+def test_a_job_that_still_ran_is_played_and_told(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "job_id,submit_s,start_s,duration_s,ran_so_far_s,gpus,state\na,0,5,,90,1,running\nb,1,5,7,,1,failed\n"
+    )
+    records, notes = read_trace(Workload("w", path, nodes=1))
+    assert [record.duration_s for record in records] == [90, 7]
+    assert notes.remarks == {"still ran when the trace was written, played as far as it had got": 1}
