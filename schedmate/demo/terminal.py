@@ -49,7 +49,10 @@ def readings(result: dict[str, Any]) -> Table:
         f"{diagnosis['jobs']} diagnosed: category right {_share(diagnosis['category_right'])}, "
         f"rank {_share(diagnosis['rank_right'])}, quoted line {_share(diagnosis['evidence_right'])}",
     )
-    table.add_row("progress", f"time left right for {_share(watched['eta_right'])} of {watched['jobs']} running jobs")
+    table.add_row(
+        "progress",
+        f"time left right (within 20 % or 5 min) for {_share(watched['eta_right'])} of {watched['jobs']} running jobs",
+    )
     return table
 
 
