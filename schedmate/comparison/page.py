@@ -9,7 +9,7 @@ from typing import Any
 from schedmate.comparison import nodes, over_time, owners, predicted, ratios, waits
 from schedmate.comparison.axes import data_of
 from schedmate.comparison.own_queue import recorded_in, recorded_run, told, with_recorded
-from schedmate.comparison.runs import Run, differences, jct_ratios, with_delays
+from schedmate.comparison.runs import Run, differences, equal_by_chance, jct_ratios, same_jobs, with_delays
 from schedmate.comparison.table import metric_rows
 from schedmate.comparison.who_waits import who_waits
 from schedmate.durations import short_duration
@@ -29,6 +29,8 @@ def page(runs: Sequence[Run], command: str = "") -> str:
         _HERE,
         "page.html.j2",
         runs=runs,
+        same_jobs=same_jobs(runs),
+        policies=len({run.policy for run in runs}),
         lede=lede(runs) + own_queue(recorded),
         rows=metric_rows(runs) if recorded is None else with_recorded(metric_rows(runs), recorded),
         recorded=None if recorded is None else told(recorded),
@@ -38,7 +40,7 @@ def page(runs: Sequence[Run], command: str = "") -> str:
         synthetic=any(run.synthetic for run in runs),
         warnings=[*differences(runs), *_warnings(runs)],
         without=[run.label for run in runs if run.detail is None],
-        ratio=ratios.jct_ratio(runs).html if len(runs) > 1 else None,
+        ratio=ratios.jct_ratio(runs).html if len(runs) > 1 and same_jobs(runs) else None,
         over_time=_over_time(drawn),
         waiting=waits.waiting(drawn, own).html if drawn else None,
         panels=[panel.html for panel in waits.waiting_by_size(drawn, own)],
@@ -80,6 +82,16 @@ def lede(runs: Sequence[Run]) -> str:
     words = f"Mean {what} by policy: {told}. "
     if what == "delay":
         words += "Delay is completion less runtime: jobs were evicted or broken off after their first start. "
+    if not same_jobs(runs):
+        return words + "These are different jobs: the figures can not be compared with each other."
+    equal = [run for run in runs if run is not runs[best] and equal_by_chance(run, runs[best], key)]
+    if equal:
+        names = ", ".join(run.label for run in equal)
+        words += f"{runs[best].label} and {names} are equal within chance: their shaken replays overlap. "
+        if first in equal or best == 0:
+            return words.rstrip()
+        ratio = jct_ratios(runs)[best]
+        return words + f"The mean completion time of {runs[best].label} is {ratio.mean:.3f} of {first.label}'s."
     if best == 0:
         return words + f"No other policy {least} less than {first.label}."
     ratio = jct_ratios(runs)[best]

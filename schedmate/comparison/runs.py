@@ -116,6 +116,19 @@ def _ratio(run: Run, base: Run) -> Ratio:
     return Ratio(mean / other_mean if other_mean else 1.0, None, None, 1)
 
 
+def same_jobs(runs: Sequence[Run]) -> bool:
+    """Whether all the runs are of one trace and as many jobs: what is not can not be compared."""
+    return len({(run.document["trace"], run.summary["jobs"]) for run in runs}) == 1
+
+
+def equal_by_chance(run: Run, other: Run, key: str) -> bool:
+    """Whether the ranges of mean ``key`` over the shaken replays overlap; False where either was not shaken."""
+    own, others = (
+        (each.summary.get("shakes") or {}).get("metrics", {}).get(f"{key[:-2]}_mean_s") for each in (run, other)
+    )
+    return bool(own and others) and max(min(own), min(others)) <= min(max(own), max(others))
+
+
 def differences(runs: Sequence[Run]) -> list[str]:
     """What is not the same in all runs, so that comparing them may mean little; in words."""
     found = []

@@ -83,6 +83,48 @@ def test_where_jobs_were_evicted_their_delay_is_compared() -> None:
     assert lede(runs[1:2]).startswith(f"Under tiresias a job waited {waited} on average"), "of one it is the wait"
 
 
+def test_who_waits_least_by_chance_alone_is_no_winner() -> None:
+    records = [JobRecord("a", 0.0, 3000.0, 8), JobRecord("b", 10.0, 900.0, 8), JobRecord("c", 20.0, 50.0, 8)]
+    found = {
+        name: simulate(records, ClusterSpec.uniform(1, 8), name, conditions=Conditions()).summary()
+        for name in ("fifo", "sjf")
+    }
+
+    def told(fifo: list[float], sjf: list[float]) -> str:
+        waits = {"fifo": fifo, "sjf": sjf}
+        shaken = {
+            name: each
+            | {
+                "shakes": {
+                    "seeds": [1, 2],
+                    "within_s": 30.0,
+                    "metrics": {"queueing_mean_s": waits[name], "jct_mean_s": waits[name]},
+                }
+            }
+            for name, each in found.items()
+        }
+        return lede(runs_of([("a", document() | {"policies": plain(shaken)})]))
+
+    assert "sjf and fifo are equal within chance" in told([10.0, 20.0], [19.0, 12.0])
+    assert "least" not in told([10.0, 20.0], [19.0, 12.0])
+    assert "sjf waits least" in told([30.0, 40.0], [19.0, 12.0])
+
+
+def test_different_jobs_are_not_compared() -> None:
+    more = [JobRecord("a", 0.0, 3000.0, 8), JobRecord("b", 10.0, 900.0, 8)]
+    documents = [
+        (
+            name,
+            document() | {"policies": plain({"fifo": simulate(jobs, ClusterSpec.uniform(1, 8), "fifo").summary()})},
+        )
+        for name, jobs in (("all", more), ("part", more[:1]))
+    ]
+    runs = runs_of(documents)
+    assert "different jobs" in lede(runs) and "least" not in lede(runs)
+    assert dict(metric_rows(runs))["mean JCT, ratio"] == ["n/a", "n/a"]
+    assert "<h1>Different jobs under one policy</h1>" in page(runs)
+
+
 def test_what_went_wrong_is_told_in_rows() -> None:
     plainly = simulate([JobRecord("a", 0.0, 60.0, 8)], ClusterSpec.uniform(1, 8), "fifo").summary()
     mishaps = {"failures": {"runs": 2, "lost_gpu_s": 60.0}, "cancelled": {"waiting": 1, "running": 0}}
