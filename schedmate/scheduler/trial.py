@@ -368,8 +368,9 @@ class Trial:
 
 
 def _counts(plan: Reservation, own: Sequence[Reservation]) -> bool:
-    """Whether a job with its ``own`` plans is counted in the use at the start of another plan."""
-    return any(
+    """Whether a job with its ``own`` plans is counted in the use at the start of another plan. A claim counts what runs
+    and no plans."""
+    return not plan.victims and any(
         each.guaranteed == plan.guaranteed and each.start_s <= plan.start_s < each.end_s and each.slot != plan.slot
         for each in own
     )

@@ -137,12 +137,20 @@ def _delays_nobody(trial: Trial, plan: Reservation) -> bool:
 
 
 def _meets_claim(state: State, plan: Reservation, now: float) -> bool:
-    """Whether a job might still be on nodes of a claim when that begins: its plan rests on estimates alone."""
+    """Whether a job might still be on nodes of a claim when that begins, or hold quota that it needs: its plan rests on
+    estimates alone."""
     if plan.guaranteed or plan.victims:
         return False
-    limit_s, nodes = state.table.assumed[plan.slot].limit_s, {share[0] for share in plan.shares}
+    table, nodes = state.table, {share[0] for share in plan.shares}
+    lane, limit_s = table.queue_lanes[plan.slot], table.assumed[plan.slot].limit_s
+    milli = asked_milli(table.demands[plan.slot], state.cluster.spec.pools[plan.pool])
     return any(
-        other.slot != plan.slot and now + limit_s > other.start_s and any(share[0] in nodes for share in other.shares)
+        other.slot != plan.slot
+        and now + limit_s > other.start_s
+        and (
+            any(share[0] in nodes for share in other.shares)
+            or (lane is not None and other.use is not None and other.use.bound(lane.tenant, plan.pool, milli) >= 0)
+        )
         for other in state.reservations.get(plan.pool, ())
         if other.victims
     )

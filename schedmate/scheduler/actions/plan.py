@@ -380,7 +380,7 @@ def _beside_each_other(
             spared = with_spare(search.ahead, each, there)
         else:
             spared = each
-        if search.uses is not None:
+        if search.uses is not None and not (each.victims and not is_new):  # a claim counts what runs and no plans
             if is_new:
                 spared = replace(spared, use=search.uses.at(each.start_s, there))
             else:

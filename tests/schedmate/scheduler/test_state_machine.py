@@ -147,6 +147,11 @@ def test_long_run(policy: str) -> None:
         ("core, all reserved", 23, 150),
         ("core, all reserved", 73, 220),  # a discarded cycle left behind when a gang may grow
         ("core, all reserved", 29, 150),  # a claim for a job of no length, and a plan that begins at once
+        (
+            "easy with the layer, preempting",
+            2123,
+            60,
+        ),  # a plan took the quota of a claim
         ("conservative", 1333, 60),  # a start planned for the end of a job of no length that did not end
         ("conservative", 2118, 60),
         ("core, best effort", 1322, 60),  # whoever made way could start on another pool, and nobody was woken
