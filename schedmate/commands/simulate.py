@@ -123,7 +123,6 @@ def simulate(
         nothing_played,
         of_jobs,
         of_knowledge,
-        of_size,
         of_tenants,
         of_trace,
     )
@@ -136,6 +135,7 @@ def simulate(
     from schedmate.simulator.recorded import as_recorded
     from schedmate.simulator.still_running import as_far_as_it_got
     from schedmate.simulator.warm_start import when_eligible
+    from schedmate.trace_warnings import of_size
     from schedmate.traces import trace_options
 
     around = conditions_of(
