@@ -19,6 +19,7 @@ from schedmate.commands import (
     demo,
     diagnose,
     history,
+    llm,
     predict,
     progress,
     serve,
