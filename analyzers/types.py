@@ -113,7 +113,7 @@ class SourceFacts:
     warnings: tuple[str, ...] = ()
     fingerprint: str = ""
     request: Mapping[str, Fact] = field(default_factory=dict)
-    source: SourceReading = SourceReading()
+    source: SourceReading = field(default_factory=SourceReading)
 
     def value(self, name: str, minimum_confidence: float = 0.5) -> JsonValue:
         """The fact's value, or None where it is absent or less sure than ``minimum_confidence``."""

@@ -13,7 +13,7 @@ from analyzers.source.idioms.training import find_training
 from analyzers.source.launch.model import Launch
 from analyzers.source.launch.read import read_launch, with_request
 from analyzers.source.launch.request import request_of
-from analyzers.source.limits import IDIOMS_CPU_S_MAX, WALL_S_MAX, BudgetExceededError, Deadline
+from analyzers.source.limits import IDIOMS_CPU_S_MAX, TOO_LONG, BudgetExceededError
 from analyzers.source.program.machine import Machine
 from analyzers.source.reader import machine_for, walk
 from analyzers.source.reading import Reading
@@ -21,7 +21,6 @@ from analyzers.types import FACT_NAMES, JsonValue, SourceFacts, SourceReading, S
 
 #: Starts the warning about a defect of the reader itself; tests fail on it.
 INTERNAL = "internal error while reading"
-TOO_LONG = "the job is too large to be read to its end in the time one submission may take; facts may be missing"
 
 
 def analyze(submission: Submission, cache: ReadingCache | None = None, *, off_by: str = "") -> SourceFacts:
@@ -67,7 +66,7 @@ def _read(submission: Submission, tree: Tree, source: SourceReading) -> SourceFa
     processes, devices = resources.process_count(launch), resources.visible_devices(launch)
     machine: Machine = machine_for(tree, launch, processes, devices)
     _guarded(tree, lambda: walk(machine))
-    tree.deadline = Deadline(IDIOMS_CPU_S_MAX, WALL_S_MAX)
+    tree.deadline.restart(IDIOMS_CPU_S_MAX)
     machine.steps = 0
     reading = Reading(launch, machine, processes=machine.processes, devices=machine.devices_per_process)
     gather(reading, tree)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from analyzers.source import directive
 from analyzers.source.decoding import decoded
 from analyzers.source.ignore import Ignored, ignored_in
 from analyzers.source.limits import Deadline
@@ -72,6 +73,11 @@ class Tree:
         if shown in self.warnings or len(self.warnings) > WARNINGS_MAX:
             return
         self.warnings.append(shown if len(self.warnings) < WARNINGS_MAX else "more was left out than is listed here")
+
+    def obey(self, text: str, file: str) -> None:
+        """Raise `directive.SourceOffError` where a program or script says that source is not to be read."""
+        if not self.off:
+            directive.obey(text, file)
 
     def lacks(self, name: str, consequence: str) -> None:
         """Warn that a file which is started is not there, unless it was not to be looked for."""

@@ -14,7 +14,10 @@ from pathlib import Path
 
 NAME = ".schedmateignore"
 _BYTES_MAX = 64_000
-_RULES_MAX = 1000
+_RULES_MAX = 500
+#: A path of more folders than this is taken to be ignored as soon as there is any rule.
+_PARTS_MAX = 64
+_WILD = frozenset("*?[\\")
 _EVERYTHING = frozenset({"*", "**", "/*", "/**", "**/*"})
 
 
@@ -35,6 +38,8 @@ class Rule:
 
     def matches(self, path: Sequence[str]) -> bool:
         """Whether it matches this path (relative to the work dir) itself."""
+        if len(self.segments) == 2 and self.segments[0] == "**":  # a plain name, anywhere
+            return bool(path) and glob_match(self.segments[1], path[-1])
         return _segments_match(self.segments, (*self.base, *path))
 
 
@@ -59,6 +64,8 @@ class Ignored:
         if not self.rules or path == NAME:
             return False
         parts = tuple(part for part in path.split("/") if part)
+        if len(parts) > _PARTS_MAX:
+            return True
         # As git does it: what lies in an ignored folder can not be taken out of it again.
         return any(self._decided(parts[:n], is_folder or n < len(parts)) for n in range(1, len(parts) + 1))
 
@@ -145,6 +152,8 @@ def _segments_match(pattern: Sequence[str], path: Sequence[str]) -> bool:
 
 def glob_match(pattern: str, text: str) -> bool:
     """``*``, ``?`` and ``[...]`` within one name. Time: product of the lengths, whatever the pattern."""
+    if not _WILD & set(pattern):
+        return pattern == text
     items = _items(pattern)
     at = i = 0
     star, resume = -1, 0

@@ -6,7 +6,6 @@ import posixpath
 import re
 from collections.abc import Mapping
 
-from analyzers.source.directive import obey
 from analyzers.source.files import Tree, normal
 from analyzers.source.launch.launchers import (
     LAUNCHERS,
@@ -180,7 +179,7 @@ def _look_into(launch: Launch, tree: Tree) -> None:
     if text is None:
         launch.entry = None
     else:
-        obey(text, launch.entry)
+        tree.obey(text, launch.entry)
 
 
 def _similar_file(written: str, cwd: str, tree: Tree) -> str | None:
@@ -279,7 +278,7 @@ def _follow(
     if tree.scripts_followed > SCRIPTS_MAX:
         tree.warn("the command starts more scripts than are read for one job")
         return []
-    obey(text, file)
+    tree.obey(text, file)
     shell = Shell(tree, {**variables, **launch.env}, exported=set(launch.env), cwd=launch.cwd, file=file, depth=depth)
     shell.set_positional(arguments)
     chdir = launch.settings.get("chdir")

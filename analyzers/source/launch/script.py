@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from analyzers.source.directive import obey
 from analyzers.source.files import Tree, normal
 from analyzers.source.launch.syntax import Compound, Joined, Node, Simple, Token, parse
 from analyzers.source.launch.words import UNKNOWN, Expander, Variables, Word
@@ -368,7 +367,7 @@ def _source(shell: Shell, words: list[Word], _: list[Token]) -> bool | None:
         path = normal(posixpath.join(shell.cwd, words[1].text))
         text = shell.tree.read(path)
         if text is not None:
-            obey(text, path)
+            shell.tree.obey(text, path)
             shell.run(text, path)
     return None
 
