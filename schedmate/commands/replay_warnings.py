@@ -13,10 +13,9 @@ from schedmate.ports import TraceNotes
 from schedmate.simulator import Result, policy_named
 from schedmate.simulator.replay import TOO_LARGE
 from schedmate.simulator.warm_start import WarmStart
+from schedmate.trace_warnings import of_zone
 from schedmate.traces import told_skips
 
-#: Recorded ends are a little late where a job was started again: so much above the cluster's size is no sign.
-_LARGER = 1.1
 NO_GPUS_HINT = (
     "Slurm's accounting has GPUs with AccountingStorageTRES=gres/gpu in slurm.conf, for jobs started since; in "
     "a CSV --column gpus=HEADER says where they stand"
@@ -33,9 +32,7 @@ def of_trace(
 ) -> list[str]:
     """Rows left out or odd, and jobs of which nothing is known. Raises `UserError` where the policies ``needing`` what
     is not there at all could not be replayed."""
-    warnings = told_skips(path, notes)
-    if notes.local_zone and not timezone:
-        warnings.append(f"times without a zone were read as {notes.local_zone} (assumed): --timezone says otherwise")
+    warnings = [*told_skips(path, notes), *of_zone(notes, timezone)]
     without = sum(1 for job in jobs if job.requested_s is None) if estimates == "requested" else 0
     if without == len(jobs) and needing:
         raise UserError(
@@ -68,17 +65,6 @@ def of_jobs(held: int, typed: int, unended: int, warm: WarmStart | None) -> list
         if warm.unknown:
             found.append(f"{warm.unknown} jobs left out: the trace does not say whether they ran or waited then")
     return found
-
-
-def of_size(jobs: Sequence[JobRecord], warm: WarmStart | None, gpus: int) -> list[str]:
-    """That the trace's own cluster was larger than the one of ``gpus`` that is replayed, where it was."""
-    from schedmate.trace_summary import collect
-    from schedmate.trace_summary.load import load_of
-
-    load = load_of(collect([*(each.record for each in warm.running), *jobs] if warm is not None else jobs))
-    if load is None or not load.recorded or load.peak <= _LARGER * gpus:
-        return []
-    return [f"the trace held up to {load.peak:,.0f} GPUs at once, the cluster has {gpus:,}: the queue grows for that"]
 
 
 def nothing_played(path: Path, jobs: Sequence[JobRecord], skipped: Mapping[str, int]) -> UserError:

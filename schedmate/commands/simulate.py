@@ -123,7 +123,6 @@ def simulate(
         nothing_played,
         of_jobs,
         of_knowledge,
-        of_size,
         of_tenants,
         of_trace,
     )
@@ -132,9 +131,11 @@ def simulate(
     from schedmate.knowledge import ESTIMATES, estimates_named, lacks_users
     from schedmate.simulator import policy_named
     from schedmate.simulator.asked import conditions_of
+    from schedmate.simulator.identity import jobs_key
     from schedmate.simulator.recorded import as_recorded
     from schedmate.simulator.still_running import as_far_as_it_got
     from schedmate.simulator.warm_start import when_eligible
+    from schedmate.trace_warnings import of_size
     from schedmate.traces import trace_options
 
     around = conditions_of(
@@ -195,8 +196,9 @@ def simulate(
             summaries[name] = summary
             with_figures.update(result.job_ids)
     warnings += [*left_out(summaries, len(jobs)), *of_tenants(result, len(jobs), cluster)]
-    recorded = as_recorded(jobs, with_figures)
-    document = _document(trace, notes, spec, estimates, warnings, summaries) | {"recorded": recorded}
+    recorded = as_recorded(jobs, with_figures, spec.gpus)
+    document = _document(trace, notes, spec, estimates, warnings, summaries)
+    document |= {"recorded": recorded, "jobs_key": jobs_key(jobs), "clock": _clock(notes, timezone)}
     if synthetic:
         document["synthetic"] = True
     if report is not None:
@@ -246,6 +248,12 @@ def _of_any_type(jobs: Sequence[JobRecord]) -> tuple[list[JobRecord], int]:
     """The jobs without their GPU type, and how many had one: equal nodes of unknown type take any."""
     freed = [job if job.gpu_type is None else replace(job, gpu_type=None) for job in jobs]
     return freed, sum(job.gpu_type is not None for job in jobs)
+
+
+def _clock(notes: TraceNotes, timezone: str) -> dict[str, Any]:
+    """What the seconds of the trace count from, and whose dates people read."""
+    zone = timezone or str(notes.header.get("timezone", "UTC")).removesuffix(" (assumed)")
+    return {"epoch_s": notes.epoch_s, "timezone": zone}
 
 
 def _document(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedmate.comparison.axes import LEFT_PX, data_of, span_of, time_axis
+from schedmate.comparison.axes import LEFT_PX, data_of, time_axis, time_name
 from schedmate.comparison.runs import Run
 from schedmate.report import Draw, Figure, Plot, Scale, figure, linear
 
@@ -38,15 +38,14 @@ def _draw(run: Run, number: int) -> Draw:
     detail = run.detail or {}
     pool = detail["occupancy"][number]
     lines: list[list[int]] = pool["percent"]
-    span_s = span_of([run])
 
     def draw(width: int) -> tuple[str, float]:
         shown = lines if width > 500 else [_halved(line) for line in lines]
         row_px = min(_MOST_ROW_PX, max(_LEAST_ROW_PX, _MOST_PX / len(shown)))
         height = row_px * len(shown)
         y = linear(0, pool["nodes"], lambda v: f"{v:,.0f}")
-        plot = Plot((LEFT_PX, 24, width - LEFT_PX - 8, height), time_axis(span_s, width), _downwards(y, pool["nodes"]))
-        plot.axes("time since the first submission", "node")
+        plot = Plot((LEFT_PX, 24, width - LEFT_PX - 8, height), time_axis([run], width), _downwards(y, pool["nodes"]))
+        plot.axes(time_name([run]), "node")
         cell_px = plot.width / max(1, len(shown[0]))
         marks = [plot.svg()]
         for level in range(len(LEVELS)):

@@ -17,10 +17,16 @@ _WINDOW = "Shown is the time from the first submission until a little after the 
 
 def utilisation(runs: Sequence[Run]) -> Figure:
     """GAR over time, a row a run."""
-    told = ", ".join(f"{run.label} {_percent(run.summary['sor_while_arriving'])}" for run in runs)
+    told = ", ".join(
+        f"{run.label} {_percent(run.summary['sor_while_arriving'])}"
+        for run in runs
+        if "sor_while_arriving" in run.summary
+    )
 
     def one(run: Run, plot: Plot) -> str:
         _filled(plot, run, "gar")
+        if "sor_while_arriving" not in run.summary:  # what the trace records
+            return "of the GPUs of the cluster that is replayed"
         return f"{_percent(run.summary['sor_while_arriving'])} until the last submission"
 
     return figure(

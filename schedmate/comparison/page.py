@@ -16,6 +16,9 @@ from schedmate.durations import short_duration
 from schedmate.report import render_page
 
 _HERE = Path(__file__).parent
+#: Longer waits of a size of job are told where there are so many jobs of it, and the mean is so many times as long and
+#: by so much longer.
+_FEWEST_JOBS, _WORSE, _NOTICED_S = 10, 1.1, 60.0
 
 
 def page(runs: Sequence[Run], command: str = "") -> str:
@@ -31,7 +34,7 @@ def page(runs: Sequence[Run], command: str = "") -> str:
         runs=runs,
         same_jobs=same_jobs(runs),
         policies=len({run.policy for run in runs}),
-        lede=lede(runs) + own_queue(recorded),
+        lede=lede(runs) + own_queue(recorded, runs),
         rows=metric_rows(runs) if recorded is None else with_recorded(metric_rows(runs), recorded),
         recorded=None if recorded is None else told(recorded),
         who=who_waits(drawn, recorded),
@@ -41,7 +44,7 @@ def page(runs: Sequence[Run], command: str = "") -> str:
         warnings=[*differences(runs), *_warnings(runs)],
         without=[run.label for run in runs if run.detail is None],
         ratio=ratios.jct_ratio(runs).html if len(runs) > 1 and same_jobs(runs) else None,
-        over_time=_over_time(drawn),
+        over_time=_over_time(drawn, own),
         waiting=waits.waiting(drawn, own).html if drawn else None,
         panels=[panel.html for panel in waits.waiting_by_size(drawn, own)],
         fairness=fair.html if fair else None,
@@ -50,19 +53,23 @@ def page(runs: Sequence[Run], command: str = "") -> str:
     )
 
 
-def _over_time(drawn: Sequence[Run]) -> list[str]:
-    """Fragmentation only of those where it has a meaning."""
+def _over_time(drawn: Sequence[Run], own: Run | None) -> list[str]:
+    """Fragmentation only of those where it has a meaning; the trace's own queue first."""
     broken = [run for run in drawn if run.summary["gfr"]["mean"] is not None]
-    pictures = ((over_time.utilisation, drawn), (over_time.fragmentation, broken), (over_time.queue, drawn))
+    every = [*([own] if drawn and own is not None and own.detail and "gar" in own.detail else []), *drawn]
+    pictures = ((over_time.utilisation, every), (over_time.fragmentation, broken), (over_time.queue, every))
     return [draw(runs).html for draw, runs in pictures if runs]
 
 
-def own_queue(recorded: Mapping[str, Any] | None) -> str:
+def own_queue(recorded: Mapping[str, Any] | None, runs: Sequence[Run]) -> str:
     """What the trace says of its own queue, after the sentence on the policies."""
     if recorded is None:
         return ""
     mean, tail = (short_duration(recorded["queueing_s"][q]) for q in ("mean", "p99"))
-    return f" In the trace itself a job waited {mean} on average, one in a hundred over {tail}."
+    words = f" In the trace itself a job waited {mean} on average, one in a hundred over {tail}."
+    best = min(runs, key=lambda run: float(run.summary["queueing_s"]["mean"]))
+    price = longer_waits(best, recorded)
+    return words + (f" Some wait longer under {best.label} than they did: {price}, on average." if price else "")
 
 
 def lede(runs: Sequence[Run]) -> str:
@@ -87,7 +94,7 @@ def lede(runs: Sequence[Run]) -> str:
     equal = [run for run in runs if run is not runs[best] and equal_by_chance(run, runs[best], key)]
     if equal:
         names = ", ".join(run.label for run in equal)
-        words += f"{runs[best].label} and {names} are equal within chance: their shaken replays overlap. "
+        words += f"{runs[best].label} and {names} are equal within chance, as far as shaken replays tell. "
         if first in equal or best == 0:
             return words.rstrip()
         ratio = jct_ratios(runs)[best]
@@ -95,14 +102,26 @@ def lede(runs: Sequence[Run]) -> str:
     if best == 0:
         return words + f"No other policy {least} less than {first.label}."
     ratio = jct_ratios(runs)[best]
+    price = longer_waits(runs[best], first.summary)
     sure = ""
     if ratio.low is not None and ratio.high is not None:
         sure = f" (95 % interval {ratio.low:.3f} to {ratio.high:.3f})"
         sure += ", which chance alone may explain" if ratio.low <= 1 <= ratio.high else ""
-    return (
-        words
-        + f"{runs[best].label} {least} least; its mean completion time is {ratio.mean:.3f} of {first.label}'s{sure}."
-    )
+    words += f"{runs[best].label} {least} least; its mean completion time is {ratio.mean:.3f} of {first.label}'s{sure}."
+    return words + (f" Not all jobs gain: {price}, on average." if price else "")
+
+
+def longer_waits(run: Run, base: Mapping[str, Any]) -> str:
+    """The sizes of jobs that pay for it: those whose mean wait is longer than in another summary, and by how much."""
+    found = []
+    for name, own in run.summary["jwtd_s"].items():
+        other = base["jwtd_s"].get(name) or {}
+        if own["mean"] is None or other.get("mean") is None or own["jobs"] < _FEWEST_JOBS:
+            continue
+        if own["mean"] > _WORSE * other["mean"] and own["mean"] - other["mean"] > _NOTICED_S:
+            mean, before = short_duration(own["mean"]), short_duration(other["mean"])
+            found.append(f"those of {name} GPU{'s' * (name != '1')} {mean} instead of {before}")
+    return ", ".join(found)
 
 
 def _warnings(runs: Sequence[Run]) -> list[str]:

@@ -117,25 +117,41 @@ def _ratio(run: Run, base: Run) -> Ratio:
 
 
 def same_jobs(runs: Sequence[Run]) -> bool:
-    """Whether all the runs are of one trace and as many jobs: what is not can not be compared."""
-    return len({(run.document["trace"], run.summary["jobs"]) for run in runs}) == 1
+    """Whether all the runs are of the same jobs: what is not can not be compared. Documents that do not say which jobs
+    they are of are taken for the same if they are of one file and as many jobs."""
+    keys = {run.document.get("jobs_key") for run in runs}
+    if len({run.summary["jobs"] for run in runs}) > 1 or len(keys - {None}) > 1:
+        return False
+    return None not in keys or len({run.document["trace"] for run in runs}) == 1
 
 
 def equal_by_chance(run: Run, other: Run, key: str) -> bool:
-    """Whether the ranges of mean ``key`` over the shaken replays overlap; False where either was not shaken."""
-    own, others = (
-        (each.summary.get("shakes") or {}).get("metrics", {}).get(f"{key[:-2]}_mean_s") for each in (run, other)
-    )
-    return bool(own and others) and max(min(own), min(others)) <= min(max(own), max(others))
+    """Whether the difference in mean ``key`` may be chance; False where the replays were not shaken.
+
+    By the 95 % interval of the differences, replay by replay, where both were shaken in the same ways; by whether the
+    ranges overlap where not.
+    """
+    shakes = [each.summary.get("shakes") or {} for each in (run, other)]
+    own, others = (each.get("metrics", {}).get(f"{key[:-2]}_mean_s") for each in shakes)
+    if not own or not others:
+        return False
+    if shakes[0]["seeds"] == shakes[1]["seeds"] and shakes[0]["within_s"] == shakes[1]["within_s"]:
+        apart = Interval.of([a - b for a, b in zip(own, others, strict=True)])
+        return apart.low is None or apart.high is None or apart.low <= 0 <= apart.high
+    return bool(max(min(own), min(others)) <= min(max(own), max(others)))
 
 
 def differences(runs: Sequence[Run]) -> list[str]:
     """What is not the same in all runs, so that comparing them may mean little; in words."""
     found = []
-    if len({run.document["trace"] for run in runs}) > 1:
+    if same_jobs(runs):
+        pass
+    elif len({run.document["trace"] for run in runs}) > 1:
         found.append("the runs are of different traces: " + ", ".join(sorted({run.document["trace"] for run in runs})))
     elif len({run.summary["jobs"] for run in runs}) > 1:
         found.append("the runs are of different numbers of jobs")
+    else:
+        found.append("the runs are of different jobs of one trace")
     if len({json.dumps(run.document["cluster"]) for run in runs}) > 1:
         found.append("the runs are on different clusters")
     return found

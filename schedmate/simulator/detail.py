@@ -34,13 +34,13 @@ def detail(result: Result, told: Mapping[str, Told]) -> dict[str, Any]:
 
     ``told`` is what `Noted` estimates said, by job id.
     """
-    edges = _edges(result)
+    edges = shown_edges(result.submit_s, result.start_s, result.end_s)
     return {
         "start_s": edges[:-1].tolist(),
         "end_s": float(edges[-1]),
         "gar": _means(result.gar, edges),
         "gfr": _means(result.gfr, edges),
-        "waiting_gpus": _waiting_gpus(result, edges),
+        "waiting_gpus": waiting_gpus(result.gpus, result.submit_s, result.start_s, edges),
         "waiting_cdf": waiting_cdf(result.gpus, result.waiting_s),
         "occupancy": _occupancy(result, edges),
         "owners": _owners(result, told),
@@ -48,10 +48,11 @@ def detail(result: Result, told: Mapping[str, Told]) -> dict[str, Any]:
     }
 
 
-def _edges(result: Result) -> Floats:
-    """From the first submission until a little after the last start: a few long jobs at the end would leave no room."""
-    first_s, last_s = float(result.submit_s.min()), float(result.end_s.max())
-    busy_s = max(float(result.submit_s.max()), float(result.start_s.max()))
+def shown_edges(submit_s: Floats, start_s: Floats, end_s: Floats) -> Floats:
+    """Edges of the stretches that are drawn, of jobs with these times: from the first submission until a little after
+    the last start, as a few long jobs at the end would leave no room."""
+    first_s, last_s = float(submit_s.min()), float(end_s.max())
+    busy_s = max(float(submit_s.max()), float(start_s.max()))
     last_s = min(last_s, busy_s + TAIL * (busy_s - first_s))
     return np.linspace(first_s, last_s if last_s > first_s else first_s + 1.0, SERIES_POINTS + 1)
 
@@ -75,13 +76,13 @@ def held(from_s: Floats, until_s: Floats, amount: Floats, edges: Floats) -> Floa
     return np.maximum(np.diff(area) / np.diff(edges), 0.0)
 
 
-def _waiting_gpus(result: Result, edges: Floats) -> dict[str, list[float]]:
-    """GPUs that waiting jobs ask for, by size of job."""
+def waiting_gpus(gpus: Floats, submit_s: Floats, start_s: Floats, edges: Floats) -> dict[str, list[float]]:
+    """GPUs that waiting jobs ask for, by size of job; the arrays are one value a job."""
     found = {}
     for name, least, most in SIZE_BUCKETS:
-        own = (result.gpus >= least) & (result.gpus <= most)
+        own = (gpus >= least) & (gpus <= most)
         if own.any():
-            series = held(result.submit_s[own], result.start_s[own], result.gpus[own], edges)
+            series = held(submit_s[own], start_s[own], gpus[own], edges)
             found[name] = series.round(2).tolist()
     return found
 

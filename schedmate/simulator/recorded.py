@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from analyzers.types import JobRecord
-from schedmate.simulator.detail import waiting_cdf
+from schedmate.simulator.detail import held, shown_edges, waiting_cdf, waiting_gpus
 from schedmate.simulator.metrics import Distribution, bounded_slowdown, waiting_by_size
 from schedmate.simulator.waiters import waiters
 from schedmate.simulator.warm_start import when_eligible
 
 
-def as_recorded(jobs: Sequence[JobRecord], played: Collection[str]) -> dict[str, Any] | None:
+def as_recorded(jobs: Sequence[JobRecord], played: Collection[str], cluster_gpus: int = 0) -> dict[str, Any] | None:
     """Waits, completion times and slowdowns by the recorded starts of the jobs that a replay had (``played``, by id);
-    None where the trace records no start of any of them.
+    None where the trace records no start of any of them. With ``cluster_gpus``, those of the cluster that is
+    replayed, also the GPUs in use and waited for over time, as `schedmate.simulator.detail` has them.
 
     A job that was held (by a dependency, or until a time) waits from when only the queue kept it, as far as the trace
     tells: what its own scheduler could not have started it did not keep waiting.
@@ -30,9 +31,10 @@ def as_recorded(jobs: Sequence[JobRecord], played: Collection[str]) -> dict[str,
     work_s = np.array([job.duration_s for job in known], dtype=np.float64)
     ends = [job.end_s if job.end_s is not None else (job.start_s or 0.0) + (job.duration_s or 0.0) for job in known]
     waiting_s = np.maximum(0.0, start_s - submit_s)
-    jct_s = np.maximum(waiting_s, np.array(ends) - submit_s)
+    end_s = np.array(ends, dtype=np.float64)
+    jct_s = np.maximum(waiting_s, end_s - submit_s)
     gpus = np.array([job.gpus for job in known], dtype=np.float64)
-    return {
+    told = {
         "jobs": len(known),
         "of": len(played),
         "jct_s": asdict(Distribution.of(jct_s)),
@@ -44,4 +46,14 @@ def as_recorded(jobs: Sequence[JobRecord], played: Collection[str]) -> dict[str,
         },
         "waiters": waiters(known, waiting_s),
         "waiting_cdf": waiting_cdf(gpus, waiting_s),
+    }
+    if not cluster_gpus:
+        return told
+    every_submit_s = np.array([when_eligible(job).submit_s for job in jobs if job.job_id in played])
+    edges = shown_edges(every_submit_s, start_s, end_s)
+    return told | {
+        "start_s": edges[:-1].tolist(),
+        "end_s": float(edges[-1]),
+        "gar": (held(start_s, np.maximum(start_s, end_s), gpus, edges) / cluster_gpus).round(4).tolist(),
+        "waiting_gpus": waiting_gpus(gpus, submit_s, submit_s + waiting_s, edges),
     }

@@ -17,6 +17,7 @@ from schedmate.simulator.intervals import Interval, paired_ratio
 from schedmate.sweep.cells import Cell, cluster_of, digest_of_inputs, read_records, read_trace, run_cell
 from schedmate.sweep.spec import Spec, Workload
 from schedmate.sweep.store import CellStore, write_whole
+from schedmate.trace_warnings import of_size, of_zone
 from schedmate.traces import told_skips
 
 Row = dict[str, Any]
@@ -64,14 +65,19 @@ def planned(spec: Spec) -> list[Group]:
 
 
 def told_of_traces(groups: Sequence[Group]) -> list[str]:
-    """Lines for people about rows of the traces that were left out or odd."""
-    workloads = {group.workload.name: group.workload for group in groups if group.workload.trace is not None}
-    return [
-        line
-        for workload in workloads.values()
-        if workload.trace is not None
-        for line in told_skips(workload.trace, read_trace(workload)[1])
-    ]
+    """Lines for people about rows of the traces that were left out or odd, and how they are replayed."""
+    found = []
+    for workload in {group.workload.name: group.workload for group in groups}.values():
+        if workload.trace is None:
+            continue
+        jobs, notes = read_trace(workload)
+        found += told_skips(workload.trace, notes)
+        odd = [
+            *of_zone(notes, dict(workload.options).get("timezone", "")),
+            *of_size(jobs, None, cluster_of(workload)[0].gpus),
+        ]
+        found += [f"{workload.trace}: {line}" for line in odd]
+    return found
 
 
 def run_sweep(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,9 +13,10 @@ import pytest
 
 from analyzers.types import JobRecord
 from prompts.errors import UserError
+from schedmate.comparison.axes import first_moment, time_axis, time_name
 from schedmate.comparison.collect import replays
-from schedmate.comparison.page import lede, page
-from schedmate.comparison.runs import differences, jct_ratios, read_document, runs_of
+from schedmate.comparison.page import lede, longer_waits, page
+from schedmate.comparison.runs import Run, differences, equal_by_chance, jct_ratios, read_document, runs_of, same_jobs
 from schedmate.comparison.table import metric_rows, summary_rows
 from schedmate.console import plain
 from schedmate.durations import short_duration
@@ -96,7 +98,7 @@ def test_who_waits_least_by_chance_alone_is_no_winner() -> None:
             name: each
             | {
                 "shakes": {
-                    "seeds": [1, 2],
+                    "seeds": [1, 2, 3],
                     "within_s": 30.0,
                     "metrics": {"queueing_mean_s": waits[name], "jct_mean_s": waits[name]},
                 }
@@ -105,9 +107,9 @@ def test_who_waits_least_by_chance_alone_is_no_winner() -> None:
         }
         return lede(runs_of([("a", document() | {"policies": plain(shaken)})]))
 
-    assert "sjf and fifo are equal within chance" in told([10.0, 20.0], [19.0, 12.0])
-    assert "least" not in told([10.0, 20.0], [19.0, 12.0])
-    assert "sjf waits least" in told([30.0, 40.0], [19.0, 12.0])
+    assert "sjf and fifo are equal within chance" in told([10.0, 20.0, 15.0], [19.0, 12.0, 14.0])
+    assert "least" not in told([10.0, 20.0, 15.0], [19.0, 12.0, 14.0])
+    assert "sjf waits least" in told([39.0, 33.0, 34.0], [19.0, 12.0, 14.0])
 
 
 def test_different_jobs_are_not_compared() -> None:
@@ -198,6 +200,57 @@ def test_differences_between_files_are_told(made: dict) -> None:
     assert differences(runs_of([("a", made), ("b", other)])) == ["the runs are on different clusters"]
     assert differences(runs_of([("a", made), ("b", made)])) == []
     assert "different traces" in differences(runs_of([("a", made), ("b", made | {"trace": "x.csv"})]))[0]
+
+
+def test_the_same_jobs_are_known_by_what_they_are_not_by_their_file(made: dict) -> None:
+    own = made | {"jobs_key": "a" * 16}
+    renamed, others = own | {"trace": "other.csv"}, own | {"jobs_key": "b" * 16}
+    assert same_jobs(runs_of([("a", own), ("b", renamed)]))
+    assert differences(runs_of([("a", own), ("b", renamed)])) == []
+    assert not same_jobs(runs_of([("a", own), ("b", others)]))
+    assert differences(runs_of([("a", own), ("b", others)])) == ["the runs are of different jobs of one trace"]
+
+
+def shaken_as(values: list[float], seeds: list[int]) -> Run:
+    shakes = {"seeds": seeds, "within_s": 30.0, "metrics": {"queueing_mean_s": values}}
+    return Run("x", "c0", "x", {}, {"shakes": shakes})
+
+
+def test_chance_is_judged_replay_by_replay_where_both_were_shaken_alike() -> None:
+    """The same shake makes every run worse or better by the same: ranges overlap, and one is always ahead."""
+    one, other = shaken_as([100.0, 200.0, 300.0], [1, 2, 3]), shaken_as([110.0, 211.0, 309.0], [1, 2, 3])
+    assert not equal_by_chance(one, other, "queueing_s")
+    assert equal_by_chance(one, shaken_as([110.0, 195.0, 300.0], [1, 2, 3]), "queueing_s")
+    assert equal_by_chance(one, shaken_as([110.0, 211.0, 309.0], [4, 5, 6]), "queueing_s")
+    assert not equal_by_chance(one, Run("y", "c1", "y", {}, {}), "queueing_s")
+
+
+def test_who_pays_is_told_with_the_winner(made: dict) -> None:
+    """Sizes of which the winner keeps jobs waiting longer, if there are enough of them and it is noticed."""
+    waits = {"1": (50, 600.0), "2-4": (50, 600.0), "5-8": (9, 600.0), "9-64": (50, 600.0)}
+    base = {"jwtd_s": {name: {"jobs": jobs, "mean": mean} for name, (jobs, mean) in waits.items()}}
+    own = {"1": (50, 10.0), "2-4": (50, 640.0), "5-8": (9, 9000.0), "9-64": (50, 1200.0)}
+    run = Run(
+        "x", "c0", "x", {}, {"jwtd_s": {name: {"jobs": jobs, "mean": mean} for name, (jobs, mean) in own.items()}}
+    )
+    assert longer_waits(run, base) == "those of 9-64 GPUs 20 min instead of 10 min"
+
+
+def test_pictures_over_time_have_dates_where_the_trace_has_them(made: dict) -> None:
+    """The first submission is at 23:00 on 28 March in Berlin; the night after, the clock is put forward."""
+    (run, _), (plain_run, _) = runs_of([("a", dated(made, "Europe/Berlin"))]), runs_of([("a", made)])
+    assert "Berlin, from 2026-03-28" in time_name([run])
+    ticks = time_axis([run], 980).ticks
+    assert (3600.0, "29\N{NO-BREAK SPACE}Mar") in ticks
+    assert all(label != "02:00" for _, label in ticks)  # an hour that this night does not have
+    assert time_name([plain_run]) == "time since the first submission"
+    assert first_moment([run, plain_run]) is None
+
+
+def dated(made: dict, zone: str) -> dict:
+    begin = datetime(2026, 3, 28, 22, 0, tzinfo=UTC).timestamp()
+    shift = begin - made["policies"]["fifo"]["detail"]["start_s"][0]
+    return made | {"clock": {"epoch_s": shift, "timezone": zone}}
 
 
 def test_more_runs_than_colours_are_refused(made: dict) -> None:

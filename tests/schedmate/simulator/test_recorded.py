@@ -38,6 +38,16 @@ def test_recorded_waits_by_hand() -> None:
     assert [row["name"] for row in told["waiters"]["rows"]] == ["bob", "ann"]
 
 
+def test_recorded_gpus_in_use_and_waited_for() -> None:
+    """One job of 4 GPUs waits for 100 s and runs for 100 s on a cluster of 8."""
+    told = as_recorded([JobRecord("a", 0, 100, 4, start_s=100)], {"a"}, 8)
+    assert told is not None
+    step = told["start_s"][1] - told["start_s"][0]
+    assert sum(told["gar"]) * step == pytest.approx(0.5 * (told["end_s"] - 100), rel=0.01)
+    assert sum(told["waiting_gpus"]["2-4"]) * step == pytest.approx(400, rel=0.01)
+    assert max(told["gar"]) == 0.5
+
+
 def test_a_trace_without_starts_records_no_queue() -> None:
     assert as_recorded([JobRecord("a", 0, 10, 1)], {"a"}) is None
     assert as_recorded(JOBS, {"d"}) is None

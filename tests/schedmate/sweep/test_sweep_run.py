@@ -22,7 +22,7 @@ from schedmate.simulator.headline import headline
 from schedmate.simulator.shake import shaken
 from schedmate.sweep import generated
 from schedmate.sweep.cells import cluster_of, read_records, read_trace, run_cell
-from schedmate.sweep.run import Options, all_na, planned, run_sweep
+from schedmate.sweep.run import Options, all_na, planned, run_sweep, told_of_traces
 from schedmate.sweep.spec import Spec, Workload, read_spec
 from schedmate.sweep.store import CellStore
 
@@ -245,3 +245,17 @@ def test_a_job_that_still_ran_is_played_and_told(tmp_path: Path) -> None:
     records, notes = read_trace(Workload("w", path, nodes=1))
     assert [record.duration_s for record in records] == [90, 7]
     assert notes.remarks == {"still ran when the trace was written, played as far as it had got": 1}
+
+
+def test_a_cluster_smaller_than_the_recorded_one_and_an_assumed_clock_are_told(tmp_path: Path) -> None:
+    rows = "".join(
+        f"{i}|2026-03-01T00:0{i}:00|2026-03-01T00:10:00|2026-03-01T01:00:00|gres/gpu=4|COMPLETED|60\n" for i in range(4)
+    )
+    (tmp_path / "jobs.sacct").write_text("JobID|Submit|Start|End|AllocTRES|State|TimelimitRaw\n" + rows)
+    told = {}
+    for nodes in (2, 1):
+        path = tmp_path / f"sweep{nodes}.yaml"
+        path.write_text(f"trace: jobs.sacct\nnodes: {nodes}\ngpus_per_node: 8\npolicies: [fifo]\n")
+        told[nodes] = "\n".join(told_of_traces(planned(read_spec(path))))
+    assert "read as UTC (assumed)" in told[2] and "at once" not in told[2]
+    assert "held up to 16 GPUs at once, the cluster has 8" in told[1]
