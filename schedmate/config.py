@@ -57,6 +57,16 @@ KEYS: tuple[Key, ...] = (
         "SQLAlchemy URL of the service's database (default: service.sqlite in data.dir).",
     ),
     Key("service.max_upload_mib", 256, "Largest accepted upload in MiB.", minimum=1, maximum=1 << 20),
+    Key("source.off_tenants", "", "Tenants whose source code is never read, separated by commas; * for all."),
+    Key("source.off_users", "", "Users whose source code is never read, separated by commas; * for all."),
+    Key(
+        "source.cache_mib",
+        64,
+        "MiB that readings of source may take on disk; 0: keep none.",
+        minimum=0,
+        maximum=1 << 20,
+    ),
+    Key("source.cache_dir", "", "Folder of kept readings of source (default: $XDG_CACHE_HOME/schedmate/source)."),
     Key("batch.workers", 0, "Worker processes of `batch` (0: one per processor).", minimum=0),
     Key(
         "llm.provider",

@@ -1,0 +1,92 @@
+"""What the arithmetic on architectures comes to, beside published figures.
+
+    python -m benchmarks.source_numbers
+
+Prints a line for each model: parameters and operations as published, and how far the arithmetic is from them. The
+published figures with their sources are in benchmarks/data/published_models.yaml.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from analyzers.source.arithmetic.size import PASSES_OF_A_STEP, Size
+from analyzers.source.knowledge.architectures import architecture
+
+PUBLISHED = Path(__file__).parent / "data" / "published_models.yaml"
+#: What the arithmetic promises: parameters, and operations of a step.
+PARAMETERS_WITHIN, FLOPS_WITHIN = 0.05, 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One published figure (``quantity``) beside the arithmetic's."""
+
+    model: str
+    quantity: str
+    published: float
+    computed: float
+    source: str
+    unsure: str | None = None
+
+    @property
+    def error(self) -> float:
+        """Relative to what is published."""
+        return self.computed / self.published - 1
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is within what the arithmetic promises."""
+        return abs(self.error) <= (PARAMETERS_WITHIN if "parameters" in self.quantity else FLOPS_WITHIN)
+
+
+def comparisons(path: Path = PUBLISHED) -> Iterator[Comparison]:
+    """Every published figure beside the arithmetic's."""
+    for group in yaml.safe_load(path.read_text(encoding="utf-8"))["published"]:
+        for row in group["models"]:
+            found = architecture(row["model"])
+            assert found is not None, row["model"]
+            size = found.size(image=row.get("image"), length=row.get("length"))
+            for quantity, computed in _quantities(row, size).items():
+                yield Comparison(
+                    row["model"], quantity, float(row[quantity]), computed, group["source"], row.get("unsure")
+                )
+
+
+def _quantities(row: dict[str, Any], size: Size) -> dict[str, float]:
+    counted = size.forward_flops - (size.attention_flops if row.get("counts") == "weights" else 0.0)
+    known = {
+        "parameters": size.parameters,
+        "active_parameters": size.active_parameters,
+        "gmacs": size.forward_flops / 2e9,
+        "gflops": size.forward_flops / 1e9,
+        "training_flops": PASSES_OF_A_STEP * counted / (size.tokens or 1.0),
+    }
+    return {name: value for name, value in known.items() if name in row}
+
+
+def main() -> None:
+    """Print the table."""
+    rows = list(comparisons())
+    print(f"{'model':26} {'quantity':18} {'published':>12} {'computed':>12} {'off by':>9}")
+    for row in rows:
+        mark = f"  not held: {row.unsure}" if row.unsure else "" if row.holds else "  MISSED"
+        print(f"{row.model:26} {row.quantity:18} {row.published:12.4g} {row.computed:12.4g} {row.error:+9.2%}{mark}")
+    for name, within in (("parameters", PARAMETERS_WITHIN), ("operations", FLOPS_WITHIN)):
+        chosen = [r for r in rows if ("parameters" in r.quantity) == (name == "parameters") and not r.unsure]
+        off = sorted(abs(r.error) for r in chosen)
+        models = len({r.model for r in chosen})
+        print(
+            f"\n{name}: {sum(r.holds for r in chosen)} of {len(chosen)} figures of {models} models "
+            f"within {within:.0%}; off by {statistics.median(off):.2%} (median), {off[-1]:.2%} (most)"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""The arithmetic on architectures against published figures."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.source_numbers import Comparison, comparisons
+
+ALL = list(comparisons())
+
+
+@pytest.mark.parametrize("row", [r for r in ALL if not r.unsure], ids=lambda r: f"{r.model}-{r.quantity}")
+def test_the_arithmetic_is_near_what_is_published(row: Comparison) -> None:
+    assert row.holds, f"{row.published:.6g} published ({row.source}), {row.computed:.6g} computed: {row.error:+.2%}"
+
+
+def test_enough_models_of_every_kind_are_compared() -> None:
+    held = [r for r in ALL if not r.unsure]
+    both = {r.model for r in held if r.quantity == "parameters"} & {
+        r.model for r in held if r.quantity in ("gmacs", "training_flops")
+    }
+    assert len(both) >= 60
+    kinds = ("resnet50", "efficientnet_b4", "vit_b_16", "swin_b", "DiT-XL/2", "ADM", "GPT-3 175B", "mpt-7b")
+    assert set(kinds) <= both
+    assert all(r.source for r in ALL)
+
+
+def test_what_is_not_held_against_the_arithmetic_says_why_and_is_near_all_the_same() -> None:
+    unsure = [r for r in ALL if r.unsure]
+    assert len(unsure) <= 3 and all(abs(r.error) < 0.2 for r in unsure)
