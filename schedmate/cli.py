@@ -83,6 +83,7 @@ for _module in (
     batch,
     serve,
     history,
+    llm,
     config,
     version,
 ):
