@@ -8,8 +8,9 @@ from analyzers.source import library as _library  # noqa: F401  (registers the m
 from analyzers.source.files import Tree, normal
 from analyzers.source.launch.model import Launch
 from analyzers.source.library import system
+from analyzers.source.limits import TOO_LONG, BudgetExceededError
 from analyzers.source.program.calls import invoke
-from analyzers.source.program.machine import BudgetExceededError, Machine
+from analyzers.source.program.machine import Machine
 from analyzers.source.program.statements import run_module
 
 
@@ -37,9 +38,10 @@ def walk(machine: Machine) -> None:
         machine.record.complete = False
         return
     try:
-        machine.load(entry, entry.removesuffix(".py").replace("/", "."))
+        if machine.load(entry, entry.removesuffix(".py").replace("/", ".")) is None:
+            machine.record.complete = False
     except BudgetExceededError:
-        machine.tree.warn("the program is too large to be read to its end in the time one submission may take")
+        machine.tree.warn(TOO_LONG)
         machine.record.complete = False
     except RecursionError:
         machine.tree.warn("the program calls itself too deeply to be read to its end")

@@ -151,6 +151,7 @@ def _python(words: list[Word], launch: Launch, tree: Tree) -> Launch:
                 launch.entry = normal(posixpath.join(launch.cwd, path))
                 launch.search_paths = [launch.cwd, normal(posixpath.join(launch.cwd, "src"))]
                 break
+        _look_into(launch, tree)
         return launch
     written = words[0].text
     launch.program, launch.kind, launch.arguments = written, "python", tuple(words[1:])
@@ -161,12 +162,24 @@ def _python(words: list[Word], launch: Launch, tree: Tree) -> Launch:
             launch.entry, launch.inexact = similar, True
             tree.warn(f"{_shown(written)} is not in the work dir; {similar} is read in its place")
         else:
-            tree.warn(f"{_shown(written)} is not in the work dir; only the launch command is read")
+            tree.lacks(_shown(written), "only the launch command is read")
     elif posixpath.normpath(written) != launch.entry and written.startswith(("/", UNKNOWN)):
         tree.warn(f"{_shown(written)} is taken to be {launch.entry}")
     if launch.entry is not None and launch.entry.endswith(".ipynb"):
         launch.kind = "notebook"
+    _look_into(launch, tree)
     return launch
+
+
+def _look_into(launch: Launch, tree: Tree) -> None:
+    """Keep the entry only where it can and may be read; with it closed the command line is all there is."""
+    if launch.entry is None:
+        return
+    text = tree.read(launch.entry)
+    if text is None:
+        launch.entry = None
+    else:
+        tree.obey(text, launch.entry)
 
 
 def _similar_file(written: str, cwd: str, tree: Tree) -> str | None:
@@ -190,7 +203,8 @@ def _notebook(words: list[Word], launch: Launch, tree: Tree) -> list[Launch]:
             launch.program, launch.kind = word.text, "notebook"
             launch.entry = locate(word.text, launch.cwd, tree)
             if launch.entry is None:
-                tree.warn(f"{_shown(word.text)} is not in the work dir; only the launch command is read")
+                tree.lacks(_shown(word.text), "only the launch command is read")
+            _look_into(launch, tree)
             return [launch]
     return []
 
@@ -209,7 +223,7 @@ def _shell(words: list[Word], launch: Launch, tree: Tree, variables: Variables, 
     path = locate(words[0].text, launch.cwd, tree)
     text = tree.read(path) if path is not None else None
     if path is None or text is None:
-        tree.warn(f"{_shown(words[0].text)} is not in the work dir; what it starts is unknown")
+        tree.lacks(_shown(words[0].text), "what it starts is unknown")
         return []
     if not _is_asked(launch):
         # Run by hand the lines are comments, but they say what the job is meant to get.
@@ -230,7 +244,7 @@ def _batch_script(words: list[Word], launch: Launch, tree: Tree, variables: Vari
     path = locate(words[0].text, launch.cwd, tree)
     text = tree.read(path) if path is not None else None
     if path is None or text is None:
-        tree.warn(f"{_shown(words[0].text)} is not in the work dir; what it starts is unknown")
+        tree.lacks(_shown(words[0].text), "what it starts is unknown")
         return [launch]
     given = dict(launch.settings)  # the command line beats the script's directives
     for directive, line in directives(text):
@@ -264,6 +278,7 @@ def _follow(
     if tree.scripts_followed > SCRIPTS_MAX:
         tree.warn("the command starts more scripts than are read for one job")
         return []
+    tree.obey(text, file)
     shell = Shell(tree, {**variables, **launch.env}, exported=set(launch.env), cwd=launch.cwd, file=file, depth=depth)
     shell.set_positional(arguments)
     chdir = launch.settings.get("chdir")

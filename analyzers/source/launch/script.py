@@ -367,6 +367,7 @@ def _source(shell: Shell, words: list[Word], _: list[Token]) -> bool | None:
         path = normal(posixpath.join(shell.cwd, words[1].text))
         text = shell.tree.read(path)
         if text is not None:
+            shell.tree.obey(text, path)
             shell.run(text, path)
     return None
 

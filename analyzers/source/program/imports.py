@@ -86,6 +86,9 @@ def module_value(
         module = machine.load(path, dotted)
         if module is not None:
             return module
+        # Of the tree, but ignored or closed: not the library of that name.
+        machine.record.unresolved.add(dotted)
+        return Unknown(dotted, origin)
     if not quiet:
         if level or not top:
             machine.record.unresolved.add("." * level + dotted)

@@ -46,6 +46,8 @@ def run_module(machine: Machine, module: Module, parsed: ast.Module) -> None:
 
 def execute(machine: Machine, body: Sequence[ast.stmt], frame: Frame) -> str:
     """Walk statements until one of them leaves the block."""
+    depths = machine.depths()
+    journal = machine.journal
     for statement in body:
         machine.tick()
         handler = _STATEMENTS.get(type(statement))
@@ -54,6 +56,7 @@ def execute(machine: Machine, body: Sequence[ast.stmt], frame: Frame) -> str:
         try:
             status = handler(machine, statement, frame)
         except RecursionError:
+            machine.come_back(depths, journal)
             machine.tree.warn(f"{frame.module.path}: too deeply nested in places; those were left out")
             machine.record.complete = False
             continue
