@@ -26,7 +26,9 @@ def machine_for(tree: Tree, launch: Launch, processes: int | None, devices_per_p
     folder = posixpath.dirname(launch.entry or "")
     python_path = [p for p in launch.env.get("PYTHONPATH", "").split(":") if p and not p.startswith("/")]
     candidates = [folder, *launch.search_paths, launch.cwd, *map(normal, python_path), "", "src"]
-    machine.search_paths = list(dict.fromkeys(c for c in candidates if not c.startswith("..")))
+    if tree.above:
+        candidates += [tree.above, f"{tree.above}/src"]
+    machine.search_paths = list(dict.fromkeys(candidates))
     system.prepare(machine)
     return machine
 

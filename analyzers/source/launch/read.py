@@ -281,6 +281,8 @@ def _follow(
     tree.obey(text, file)
     shell = Shell(tree, {**variables, **launch.env}, exported=set(launch.env), cwd=launch.cwd, file=file, depth=depth)
     shell.set_positional(arguments)
+    if file != "launch":
+        shell.variables["0"] = "./" + posixpath.relpath(file, launch.cwd or ".")
     chdir = launch.settings.get("chdir")
     if chdir is not None and tree.is_dir(normal(posixpath.join(launch.cwd, chdir.value))):
         shell.cwd = normal(posixpath.join(launch.cwd, chdir.value))
