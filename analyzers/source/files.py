@@ -37,10 +37,11 @@ class Tree:
     """A work dir opened for reading. Paths are POSIX-style and relative to ``root``.
 
     ``overlay`` holds files that a launch script would write before it starts the program (here-documents).
-    ``above`` is the way up to the top of the project that the work dir lies in (``../..``; empty where it is the top):
-    a program started in a folder of a package that was installed in place imports from there, and so far up a path may
-    climb. Symbolic links are followed only while they stay inside the project; FIFOs and devices are never opened, nor is what
-    ``ignored`` names. ``seen`` is every look at the work dir with its answer, so that a later one can be compared.
+    Symbolic links are followed only while they stay inside the project; FIFOs and devices are never opened, nor is what
+    ``ignored`` names. ``above`` is the way up to the top of the project that the work dir lies in (``../..``; empty
+    where it is the top): a program started in a folder of a package that was installed in place imports from there, and
+    so far up a path may climb. ``seen`` is every look at the work dir with its answer, so that a later one can be
+    compared.
     """
 
     root: Path | None

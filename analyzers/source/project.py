@@ -1,4 +1,4 @@
-"""The project that a work dir lies in: jobs are often started from a folder of a package that was installed in place."""
+"""The project that a work dir lies in: a job is often started in a folder of a package that was installed in place."""
 
 from __future__ import annotations
 

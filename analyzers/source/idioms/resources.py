@@ -134,7 +134,7 @@ def uses_gpu(reading: Reading) -> bool | None:
     if "force_cpu" in reading.settings:
         return False
     # These put the model on a device themselves.
-    moved = bool({"accelerate", "hf", "deepspeed"} & set(reading.settings))
+    moved = bool({"accelerate", "hf", "deepspeed", "known"} & set(reading.settings))
     on_cpu = False
     for call in reading.calls:
         if (call.name in ("cuda", "set_device", "set_device_index", "xpu") and "()." in call.path) or call.name in (
