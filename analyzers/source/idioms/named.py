@@ -142,7 +142,7 @@ def _read_names(reading: Reading) -> None:
             listed = isinstance(value, Seq) and setting == "dataset"
             if listed or (isinstance(value, Const) and value.value is not None):
                 # What the launch itself says tells more than what the program calls so on its way.
-                given = 0.02 if setting == "dataset" and _is_given(value) else 0.0
+                given = 0.05 if setting == "dataset" and _is_given(value) else 0.0
                 reading.set(setting, value, 0.62 - 0.005 * position + given)
 
 
