@@ -18,6 +18,8 @@ _SETTINGS = {
     "batch_size_per_gpu": "batch_per_device", "global_batch_size": "global_batch", "grad_accum": "grad_accum",
 }  # fmt: skip
 _BY_THE_WAY = 0.7
+#: Launchers that start one process for each GPU themselves.
+_STARTERS = frozenset({"torchrun", "deepspeed", "accelerate", "mpirun", "horovodrun", "srun"})
 _SAME_BATCH = "batch_for_learning_rate"
 
 
@@ -139,7 +141,8 @@ def _world(reading: Reading, values: dict[str, tuple[JsonValue, Origin, float]])
     if value == "process":
         count = reading.processes
     elif value == "visible":
-        count = reading.devices
+        started = bool(set(reading.launch.launchers) & _STARTERS)
+        count = reading.processes if started else reading.devices
     elif isinstance(value, int | float):
         count = int(value)
     reading.processes = max(count, 1) if count is not None else None

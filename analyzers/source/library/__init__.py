@@ -15,9 +15,10 @@ from analyzers.source.library import (
     signatures,
     submission,
     system,
+    typed_cli,
 )
 
 __all__ = [
     "arguments", "builtin", "configs", "flags", "frameworks", "methods", "nodes", "pyconfigs", "signatures",
-    "submission", "system",
+    "submission", "system", "typed_cli",
 ]  # fmt: skip
