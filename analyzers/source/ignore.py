@@ -39,8 +39,11 @@ class Rule:
     def matches(self, path: Sequence[str]) -> bool:
         """Whether it matches this path (relative to the work dir) itself."""
         if len(self.segments) == 2 and self.segments[0] == "**":  # a plain name, anywhere
-            return bool(path) and glob_match(self.segments[1], path[-1])
-        return _segments_match(self.segments, (*self.base, *path))
+            return bool(path) and path[-1] != ".." and glob_match(self.segments[1], path[-1])
+        climbs = next((i for i, part in enumerate(path) if part != ".."), len(path))
+        if climbs > len(self.base):
+            return False  # above the folder that the rule speaks of
+        return _segments_match(self.segments, (*self.base[: len(self.base) - climbs], *path[climbs:]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,15 @@ from analyzers.source.library import (
     flags,
     frameworks,
     methods,
+    nodes,
+    pyconfigs,
     signatures,
     submission,
     system,
+    typed_cli,
 )
 
-__all__ = ["arguments", "builtin", "configs", "flags", "frameworks", "methods", "signatures", "submission", "system"]
+__all__ = [
+    "arguments", "builtin", "configs", "flags", "frameworks", "methods", "nodes", "pyconfigs", "signatures",
+    "submission", "system", "typed_cli",
+]  # fmt: skip
