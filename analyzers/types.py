@@ -14,7 +14,7 @@ How = Literal["literal", "override", "default", "computed", "looked_up", "model"
 
 #: Every name a fact can have; the JSON contract of `schedmate analyze` (docs/json.md).
 FACT_NAMES: tuple[str, ...] = (
-    "framework", "workload_type", "task", "model", "model_params_approx", "dataset",
+    "framework", "workload_type", "task", "model", "model_params_approx", "model_shape", "dataset",
     "batch_size_per_gpu", "global_batch_size", "epochs", "max_steps", "iter_type",
     "num_gpus", "num_nodes", "parallelism", "precision", "optimizer", "learning_rate",
     "seq_len", "image_size", "grad_accum", "activation_checkpointing",

@@ -3,7 +3,9 @@
     python -m benchmarks.source_numbers
 
 Prints a line for each model: parameters and operations as published, and how far the arithmetic is from them. The
-published figures with their sources are in benchmarks/data/published_models.yaml.
+published figures with their sources are in benchmarks/data/published_models.yaml. Then published speeds of training
+beside the estimate's range (analyzers/source/knowledge/efficiency.yaml): the range was chosen to hold them, all of
+well-tuned programs, so they show that the arithmetic is consistent and not how good the estimate is.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from typing import Any
 
 import yaml
 
-from analyzers.source.arithmetic.size import PASSES_OF_A_STEP, Size
+from analyzers.source.arithmetic.size import PASSES_OF_A_STEP, Range, Size
+from analyzers.source.arithmetic.speed import step_time
 from analyzers.source.knowledge.architectures import architecture
+from analyzers.source.knowledge.gpus import gpu_type, measured_speeds
 
 PUBLISHED = Path(__file__).parent / "data" / "published_models.yaml"
 #: What the arithmetic promises: parameters, and operations of a step.
@@ -71,8 +75,32 @@ def _quantities(row: dict[str, Any], size: Size) -> dict[str, float]:
     return {name: value for name, value in known.items() if name in row}
 
 
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """A published speed of training as seconds for a sample, beside the estimate's range. ``of`` says of what."""
+
+    of: str
+    published_s: float
+    estimate_s: Range
+    source: str
+
+
+def speeds() -> Iterator[Speed]:
+    """Every published speed beside the estimate, for a step so large that what is beside arithmetic vanishes."""
+    for run, source in measured_speeds():
+        found, gpu = architecture(run["model"]), gpu_type(run["gpu"])
+        assert found is not None and gpu is not None, run
+        size = found.size(image=run.get("image"), length=run.get("length"))
+        gpus, samples = run.get("gpus", 1), 1e6
+        took = step_time(
+            size, samples, gpu, gpus=gpus, precision=run["precision"], recomputing=bool(run.get("checkpointing"))
+        )
+        of = f"{run['model']} on {gpus} {gpu.name}, {run['precision']}"
+        yield Speed(of, 1 / run["per_s"], took.times(1 / samples), source)
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     rows = list(comparisons())
     print(f"{'model':26} {'quantity':18} {'published':>12} {'computed':>12} {'off by':>9}")
     for row in rows:
@@ -86,6 +114,11 @@ def main() -> None:
             f"\n{name}: {sum(r.holds for r in chosen)} of {len(chosen)} figures of {models} models "
             f"within {within:.0%}; off by {statistics.median(off):.2%} (median), {off[-1]:.2%} (most)"
         )
+    print(f"\n{'training speed, per sample':44} {'published':>12} {'low':>10} {'estimate':>10} {'high':>10}")
+    for speed in speeds():
+        low, value, high = speed.estimate_s.low, speed.estimate_s.value, speed.estimate_s.high
+        ratio = value / speed.published_s
+        print(f"{speed.of:44} {speed.published_s:10.3g} s {low:10.3g} {value:10.3g} {high:10.3g}   x {ratio:.2f}")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,24 @@ PASSES_OF_A_STEP = 3.0
 
 
 @dataclass(frozen=True, slots=True)
+class Range:
+    """A quantity that is not known exactly: the likely value between two that it hardly leaves."""
+
+    low: float
+    value: float
+    high: float
+
+    def times(self, factor: float) -> Range:
+        """All three by a factor."""
+        return Range(self.low * factor, self.value * factor, self.high * factor)
+
+
+def exactly(value: float) -> Range:
+    """A quantity without doubt."""
+    return Range(value, value, value)
+
+
+@dataclass(frozen=True, slots=True)
 class Size:
     """A model and one sample of its input.
 
