@@ -17,6 +17,8 @@ _MIB = 1024.0**2
 _CONTEXT = Range(450.0, 900.0, 2_500.0)
 #: The allocator's cached and unusable blocks, as a factor on what is in use.
 _SLACK = Range(1.0, 1.08, 1.3)
+#: Longer sequences than this are hardly trained with attention that keeps its scores: those would not fit.
+_FUSED_BEYOND = 2048.0
 #: Bytes of optimizer state a parameter in 32 bits, by words in the optimizer's name; the first that fits.
 _STATES: tuple[tuple[str, Range], ...] = (
     ("8bit", Range(2.0, 2.1, 2.5)),
@@ -102,18 +104,19 @@ def _activations(size: Size, setup: Setup) -> Range:
     """Bytes of activations of one forward pass on one GPU."""
     width = 2.0 if _half(setup.precision) else 4.0
     # Autocast leaves normalisations, losses and what follows them in 32 bits.
-    widths = Range(width, width * (1.2 if _half(setup.precision) else 1.0), 4.0)
+    widths = Range(width, 1.2 * width, 1.5 * width) if _half(setup.precision) else exactly(width)
     if not setup.learns:
         share = setup.samples * size.kept
         return Range(0.0, 0.03 * width * share, 0.3 * 4.0 * share)
     kept = Range(size.kept, size.kept, 1.25 * size.kept)
     if size.kind in ("convolutional", "depthwise"):  # activations in place keep one number of a pair
         kept = Range(0.55 * size.kept, size.kept, 1.3 * size.kept)
-    scores = Range(0.0, 0.0 if _half(setup.precision) else size.kept_scores, size.kept_scores)
+    unfused = size.kept_scores * min(1.0, _FUSED_BEYOND / max(1.0, size.tokens or 1.0))
+    scores = Range(0.0, 0.0 if _half(setup.precision) else unfused, unfused)
     if setup.recomputing is not False and size.kept_recomputing is not None:
         small = size.kept_recomputing
         if setup.recomputing:
-            kept, scores = Range(small, small, 1.6 * small), Range(0.0, 0.0, 0.05 * size.kept_scores)
+            kept, scores = Range(small, small, 1.6 * small), Range(0.0, 0.0, 0.05 * unfused)
         else:
             kept = Range(small, kept.value, kept.high)
     elif setup.recomputing:
