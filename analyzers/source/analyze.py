@@ -6,7 +6,18 @@ from collections.abc import Callable
 
 from analyzers.source.files import Tree
 from analyzers.source.fingerprint import fingerprint
-from analyzers.source.idioms import batch, models, named, optimisation, resources, saving, schedule, shapes, subject
+from analyzers.source.idioms import (
+    adapters,
+    batch,
+    models,
+    named,
+    optimisation,
+    resources,
+    saving,
+    schedule,
+    shapes,
+    subject,
+)
 from analyzers.source.idioms.training import find_training
 from analyzers.source.launch.model import Launch
 from analyzers.source.launch.read import read_launch, with_request
@@ -62,6 +73,7 @@ def gather(reading: Reading, tree: Tree) -> None:
         lambda: optimisation.offer_optimizer(reading, training),
         lambda: optimisation.offer_precision(reading, training),
         lambda: saving.offer_saving(reading, training),
+        lambda: adapters.offer_adapters(reading),
         lambda: shapes.offer_shape(reading, training),
         lambda: models.offer_parameters(reading, training),
     )

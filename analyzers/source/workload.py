@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from analyzers.source.arithmetic.memory import Setup, memory_mib
-from analyzers.source.arithmetic.size import PASSES_OF_A_STEP, Range, exactly
+from analyzers.source.arithmetic.size import PASSES_OF_A_STEP, PASSES_WITH_ADAPTERS, Range, exactly
 from analyzers.source.arithmetic.sizing import Sized, parameters, sized
 from analyzers.source.arithmetic.speed import step_time
 from analyzers.source.knowledge.gpus import Gpu, gpu_type
@@ -176,8 +176,12 @@ class _Workload:
         per_step, steps = self.get("samples_per_step"), self.get("steps")
         if per_step is None or not self.learns:
             return
-        flops = known.flops.times(PASSES_OF_A_STEP * per_step.value)
-        self.put("flops_per_step", flops, f"forward and backward pass of {per_step.value:g} samples, {known.how}")
+        adapted = self.facts.value("adapters") is True
+        passes = PASSES_WITH_ADAPTERS if adapted else exactly(PASSES_OF_A_STEP)
+        one = known.flops.times(per_step.value)
+        flops = Range(one.low * passes.low, one.value * passes.value, one.high * passes.high)
+        kind = "forward and backward pass (weights frozen)" if adapted else "forward and backward pass"
+        self.put("flops_per_step", flops, f"{kind} of {per_step.value:g} samples, {known.how}")
         if steps is not None:
             whole = Range(flops.low * steps.low, flops.value * steps.value, flops.high * steps.high)
             self.put("flops", whole, "steps x operations of a step")
@@ -187,9 +191,9 @@ class _Workload:
         took = step_time(
             known.size, per_step.value, self.gpu, gpus=self.gpus,
             precision=str(precision) if precision is not None else None,
-            recomputing=self.facts.value("activation_checkpointing") is True,
+            recomputing=self.facts.value("activation_checkpointing") is True, passes=passes.value,
         )  # fmt: skip
-        off = (known.flops.low / known.flops.value, known.flops.high / known.flops.value)
+        off = (flops.low / flops.value, flops.high / flops.value)
         took = Range(took.low * off[0], took.value, took.high * off[1])
         self.put(
             "step_time_s", took,
@@ -212,7 +216,7 @@ class _Workload:
             samples=samples, gpus=gpus, precision=_text(self.facts.value("precision")),
             optimizer=_text(self.facts.value("optimizer")), sharding=sharding,
             replicated="ddp" in parallel, recomputing=_switch(self.facts.value("activation_checkpointing")),
-            learns=self.learns,
+            learns=self.learns, adapters=self.facts.value("adapters") is True, weight_bits=self.whole("weight_bits"),
         )  # fmt: skip
         low_high = (0.6, 1.8) if not known.exact else (1.0, 1.0)
         needed = memory_mib(known.size, setup)

@@ -3,7 +3,7 @@
 Sources: Rajbhandari et al. 2020 (ZeRO, arXiv:1910.02054) for model states and their sharding; Korthikanti et al. 2022
 (arXiv:2205.05198) for what attention keeps; the documentation of PyTorch for copies of gradients and weights. What
 differs between programs and can not be seen in facts is the range: fused attention or not, weights in 32 bits or in 16,
-copies of gradients, freed and cached blocks. Adapters (LoRA) that train few of the weights are not told apart.
+copies of gradients, freed and cached blocks.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ _STATES: tuple[tuple[str, Range], ...] = (
     ("lars", exactly(4.0)),
     ("sgd", Range(0.0, 4.0, 4.0)),
 )
+#: Weights of adapters as a share of the model's (Hu et al. 2021, arXiv:2106.09685; larger in programs of today).
+_ADAPTERS = Range(0.0005, 0.005, 0.03)
 _UNKNOWN_STATES = Range(0.0, 8.0, 8.0)
 
 
@@ -42,7 +44,8 @@ class Setup:
 
     ``samples`` are those of one forward pass on one GPU, ``gpus`` all of the job; ``sharding`` is 0 to 3 as in ZeRO
     (FSDP: 3), ``replicated`` whether gradients are averaged over GPUs that hold the whole model. A model that is itself
-    divided (tensor or pipeline parallel) is not one of these.
+    divided (tensor or pipeline parallel) is not one of these. With ``adapters`` the model's own weights are frozen;
+    ``weight_bits`` are those that they are loaded in, where that is fewer than the precision's.
     """
 
     samples: float
@@ -53,6 +56,8 @@ class Setup:
     replicated: bool = False
     recomputing: bool | None = None
     learns: bool = True
+    adapters: bool = False
+    weight_bits: int | None = None
 
 
 def memory_mib(size: Size, setup: Setup) -> Range:
@@ -77,6 +82,8 @@ def _model_states(size: Size, setup: Setup) -> Range:
     if not setup.learns:
         weights = Range(2.0, 2.0, 4.0) if _half(setup.precision) else Range(2.0, 4.0, 4.0)
         return _times(weights, _held(count, setup, whole=setup.sharding < 3))
+    if setup.adapters:
+        return _adapted_states(size, setup)
     half = _half(setup.precision)
     # Autocast keeps weights and gradients in 32 bits and casts as it goes; a program may also load 16-bit weights.
     weights = Range(2.0, 4.0, 6.0) if half else exactly(4.0)
@@ -92,6 +99,16 @@ def _model_states(size: Size, setup: Setup) -> Range:
     for part, sharded_from in ((weights, 3), (gradients, 2), (states, 1), (buckets, 4)):
         total = _plus(total, _times(part, _held(count, setup, whole=setup.sharding < sharded_from)))
     return total
+
+
+def _adapted_states(size: Size, setup: Setup) -> Range:
+    """Frozen weights in 16 bits (or fewer, or 32), and few that learn, with all that belongs to them in 32 bits."""
+    frozen = Range(2.0, 2.0, 4.0)
+    if setup.weight_bits is not None:  # scales beside the weights; embeddings and norms stay in 16 bits
+        frozen = Range(1.0, 1.1, 1.4).times(setup.weight_bits / 8)
+    weights = _times(frozen, _held(size.parameters, setup, whole=setup.sharding < 3))
+    each = 8.0 + optimizer_bytes(setup.optimizer).value
+    return _plus(weights, _times(_ADAPTERS, exactly(size.parameters * each)))
 
 
 def _held(count: float, setup: Setup, *, whole: bool) -> Range:

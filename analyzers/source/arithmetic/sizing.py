@@ -17,6 +17,9 @@ _IMAGE_ADDS = Range(40.0, 160.0, 500.0)
 _IMAGE = 224
 #: Smaller images go through variants of the models with fewer strides, of which nothing follows.
 _SMALLEST_IMAGE = 64
+_SMALLEST_MODEL = 2e6
+#: A part of a model, or two that are trained against each other: a count says nothing of the work on an image.
+_PARTS = re.compile(r"linear|head|classifier\b|generator|discriminator|\bgan\b|mlp|probe|projector", re.I)
 #: Activations an image model keeps for each multiply-add, ResNet-50's and ViT-B's being 0.005 and 0.0017.
 _IMAGE_KEPT = 0.004
 #: Of a language model's parameters, those that a token is multiplied with: embeddings may be most of a small one. The
@@ -161,7 +164,12 @@ def _from_count(count: float, facts: SourceFacts, name: str) -> Sized | None:
             kept_recomputing=2 * columns, tokens=length,
         )  # fmt: skip
         return Sized(rough, flops, exactly(count), f"two operations a parameter and token, {int(length)} tokens", False)
-    if image is not None and image >= _SMALLEST_IMAGE and count > 5e5:
+    if (
+        image is not None
+        and image >= _SMALLEST_IMAGE
+        and count > _SMALLEST_MODEL
+        and not _PARTS.search(f"{name} {task}")
+    ):
         flops = _IMAGE_ADDS.times(2 * count * (image / _IMAGE) ** 2)
         kept = _IMAGE_KEPT * flops.value / 2
         rough = Size("convolutional", count, flops.value, kept=kept, active_parameters=count)

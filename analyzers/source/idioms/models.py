@@ -202,11 +202,12 @@ def offer_parameters(reading: Reading, training: Training) -> None:
         published = model_parameters(name)
         local = isinstance(model, Obj) and isinstance(model.cls, ClassVal)
         if published is not None and not (local and _has_layers(model)):
-            classes = _classes(model)
+            classes = _classes(reading, model, name)
             if classes is None:
                 reading.offer("model_params_approx", published, 0.85, None, "looked_up")
             elif classes > 0 and (resized := model_parameters(name, classes)) is not None:
-                reading.offer("model_params_approx", resized, 0.8, model.origin, "computed")  # type: ignore[union-attr]
+                origin = model.origin if isinstance(model, Obj) else None
+                reading.offer("model_params_approx", resized, 0.8, origin, "computed")
         elif not local:
             written = parameters_in_name(name)
             if written is not None:
@@ -231,11 +232,14 @@ def _has_layers(model: Val | None) -> bool:
     return isinstance(model, Obj) and _Counter().count(model) is not None
 
 
-def _classes(model: Val | None) -> int | None:
+def _classes(reading: Reading, model: Val | None, name: str) -> int | None:
     """The size of the classifier that a named model is built with: None where it is the published one, 0 unknown."""
-    if not isinstance(model, Obj) or model.call is None or "num_classes" not in model.call.kwargs:
+    built = [model.call] if isinstance(model, Obj) and model.call is not None else []
+    built += [c for c in reading.calls if c.name in ("create_model", name.rpartition("/")[2])]
+    given = next((c.kwargs["num_classes"] for c in built if "num_classes" in c.kwargs), None)
+    if given is None or (isinstance(given, Const) and given.value is None):
         return None
-    classes = as_number(model.call.kwargs["num_classes"])
+    classes = as_number(given)
     return None if classes == 1000 else int(classes) if classes is not None and 0 < classes < 1e7 else 0
 
 

@@ -156,6 +156,16 @@ def test_recomputing_and_half_precision_save_memory() -> None:
     assert value("bf16", True) < 0.6 * value("bf16", False) < 0.6 * 0.6 * value("fp32", False)
 
 
+def test_adapters_keep_what_belongs_to_few_weights() -> None:
+    """QLoRA trains a 65B model on one GPU of 48 GB, where full training would take more than 780 (arXiv:2305.14314)."""
+    model = architecture("llama-2-70b")
+    assert model is not None
+    size = model.size(length=512)
+    full = memory_mib(size, Setup(1, 1, "bf16", "AdamW", recomputing=True))
+    adapted = memory_mib(size, Setup(1, 1, "bf16", "adamw_8bit", recomputing=True, adapters=True, weight_bits=4))
+    assert full.value > 780 * 1024 and 32 * 1024 < adapted.low < 48 * 1024 and adapted.value < 55 * 1024
+
+
 # --- anything as a fact -------------------------------------------------------------------------------------------
 
 _NUMBERS = st.one_of(st.integers(-5, 10**18), st.floats(allow_nan=True, allow_infinity=True), st.booleans(), st.none())
@@ -227,3 +237,48 @@ def test_megatron_options_give_the_published_size_of_bloom(tmp_path: Path, kit: 
     )
     read = kit.read(tmp_path, command)
     assert read.value("model_params_approx") == 176_247_271_424
+
+
+ADAPTED = """
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+from peft import LoraConfig, get_peft_model
+import os
+model = AutoModelForCausalLM.from_pretrained("huggyllama/llama-7b", load_in_8bit=True)
+{how}
+trainer = Trainer(model=model, args=TrainingArguments("out", per_device_train_batch_size=4))
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "sure"),
+    [
+        ("model = get_peft_model(model, LoraConfig(r=8))", 0.85),
+        ("if input():\n    model = get_peft_model(model, LoraConfig(r=8))", 0.6),
+        ("if False:\n    model = get_peft_model(model, LoraConfig(r=8))", None),
+        ("", None),
+    ],
+)
+def test_adapters_are_told_where_a_call_makes_them(
+    how: str, sure: float | None, tmp_path: Path, kit: SimpleNamespace
+) -> None:
+    read = kit.read(kit.grow(tmp_path, {"train.py": ADAPTED.format(how=how)}), "python train.py")
+    assert read.value("weight_bits") == 8
+    assert (read.facts["adapters"].confidence if "adapters" in read.facts else None) == sure
+
+
+def test_a_named_model_with_another_classifier_has_that_ones_parameters(tmp_path: Path, kit: SimpleNamespace) -> None:
+    program = """
+import timm, torch, argparse
+p = argparse.ArgumentParser()
+p.add_argument("--num-classes", type=int, default=None)
+args = p.parse_args()
+model = timm.create_model("resnet18", num_classes=args.num_classes)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for i in range(10):
+    model(torch.zeros(2, 3, 224, 224)).sum().backward()
+    opt.step()
+"""
+    folder = kit.grow(tmp_path, {"train.py": program})
+    assert kit.read(folder, "python train.py").value("model_params_approx") == 11_689_512
+    assert kit.read(folder, "python train.py --num-classes 100").value("model_params_approx") == 11_689_512 - 900 * 513
