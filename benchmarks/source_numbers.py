@@ -3,7 +3,11 @@
     python -m benchmarks.source_numbers
 
 Prints a line for each model: parameters and operations as published, and how far the arithmetic is from them. The
-published figures with their sources are in benchmarks/data/published_models.yaml.
+published figures with their sources are in benchmarks/data/published_models.yaml. Then published speeds of training
+beside the estimate's range (analyzers/source/knowledge/efficiency.yaml): the range was chosen to hold them, all of
+well-tuned programs, so they show that the arithmetic is consistent and not how good the estimate is. Then training that
+is published to fit GPUs of a size, with the largest batch used there, beside the estimate of its memory; the likely
+value was not chosen by it (benchmarks/data/published_memory.yaml).
 """
 
 from __future__ import annotations
@@ -16,10 +20,14 @@ from typing import Any
 
 import yaml
 
-from analyzers.source.arithmetic.size import PASSES_OF_A_STEP, Size
+from analyzers.source.arithmetic.memory import Setup, memory_mib
+from analyzers.source.arithmetic.size import PASSES_OF_A_STEP, Range, Size
+from analyzers.source.arithmetic.speed import step_time
 from analyzers.source.knowledge.architectures import architecture
+from analyzers.source.knowledge.gpus import gpu_type, measured_speeds
 
-PUBLISHED = Path(__file__).parent / "data" / "published_models.yaml"
+DATA = Path(__file__).parent / "data"
+PUBLISHED = DATA / "published_models.yaml"
 #: What the arithmetic promises: parameters, and operations of a step.
 PARAMETERS_WITHIN, FLOPS_WITHIN = 0.05, 0.15
 
@@ -71,8 +79,63 @@ def _quantities(row: dict[str, Any], size: Size) -> dict[str, float]:
     return {name: value for name, value in known.items() if name in row}
 
 
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """A published speed of training as seconds for a sample, beside the estimate's range. ``of`` says of what."""
+
+    of: str
+    published_s: float
+    estimate_s: Range
+    source: str
+
+
+def speeds() -> Iterator[Speed]:
+    """Every published speed beside the estimate, for a step so large that what is beside arithmetic vanishes."""
+    for run, source in measured_speeds():
+        found, gpu = architecture(run["model"]), gpu_type(run["gpu"])
+        assert found is not None and gpu is not None, run
+        size = found.size(image=run.get("image"), length=run.get("length"))
+        gpus, samples = run.get("gpus", 1), 1e6
+        took = step_time(
+            size, samples, gpu, gpus=gpus, precision=run["precision"], recomputing=bool(run.get("checkpointing"))
+        )
+        of = f"{run['model']} on {gpus} {gpu.name}, {run['precision']}"
+        yield Speed(of, 1 / run["per_s"], took.times(1 / samples), source)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Training that is published to fit a GPU of ``memory_gib``, beside the estimate in GiB. ``of`` says of what."""
+
+    of: str
+    memory_gib: float
+    estimate_gib: Range
+    source: str
+
+
+def fits() -> Iterator[Fit]:
+    """Every published fit beside the estimate."""
+    for group in yaml.safe_load((DATA / "published_memory.yaml").read_text(encoding="utf-8"))["runs"]:
+        for row in group["models"]:
+            found = architecture(row["model"])
+            assert found is not None, row["model"]
+            names = ("samples", "gpus", "precision", "recomputing")
+            setup = Setup(**{**group["setup"], **{name: row[name] for name in names if name in row}})
+            needed = memory_mib(found.size(length=row.get("length")), setup)
+            sample = f" of {row['length']}" if "length" in row else ""
+            recomputing = ", recomputing" if setup.recomputing else ""
+            of = f"{row['model']}, {row['samples']}{sample}, {setup.precision}{recomputing}"
+            yield Fit(of, row["memory_gib"], needed.times(1 / 1024), group["source"])
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
+    _print_sizes()
+    _print_speeds()
+    _print_memory()
+
+
+def _print_sizes() -> None:
     rows = list(comparisons())
     print(f"{'model':26} {'quantity':18} {'published':>12} {'computed':>12} {'off by':>9}")
     for row in rows:
@@ -86,6 +149,22 @@ def main() -> None:
             f"\n{name}: {sum(r.holds for r in chosen)} of {len(chosen)} figures of {models} models "
             f"within {within:.0%}; off by {statistics.median(off):.2%} (median), {off[-1]:.2%} (most)"
         )
+
+
+def _print_speeds() -> None:
+    print(f"\n{'training speed, per sample':44} {'published':>12} {'low':>10} {'estimate':>10} {'high':>10}")
+    for speed in speeds():
+        low, value, high = speed.estimate_s.low, speed.estimate_s.value, speed.estimate_s.high
+        ratio = value / speed.published_s
+        print(f"{speed.of:44} {speed.published_s:10.3g} s {low:10.3g} {value:10.3g} {high:10.3g}   x {ratio:.2f}")
+
+
+def _print_memory() -> None:
+    print(f"\n{'training that fits':44} {'a GPU of':>12} {'low':>10} {'estimate':>10} {'high':>10}")
+    for fit in fits():
+        low, value, high = fit.estimate_gib.low, fit.estimate_gib.value, fit.estimate_gib.high
+        share = value / fit.memory_gib
+        print(f"{fit.of:44} {fit.memory_gib:8.0f} GiB {low:10.1f} {value:10.1f} {high:10.1f}   {share:.0%} of it")
 
 
 if __name__ == "__main__":

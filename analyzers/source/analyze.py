@@ -8,7 +8,19 @@ from analyzers.source.cache import ReadingCache
 from analyzers.source.directive import SourceOffError
 from analyzers.source.files import Tree
 from analyzers.source.fingerprint import fingerprint
-from analyzers.source.idioms import batch, known, models, named, optimisation, resources, saving, schedule, subject
+from analyzers.source.idioms import (
+    adapters,
+    batch,
+    known,
+    models,
+    named,
+    optimisation,
+    resources,
+    saving,
+    schedule,
+    shapes,
+    subject,
+)
 from analyzers.source.idioms.training import find_training
 from analyzers.source.launch.model import Launch
 from analyzers.source.launch.read import read_launch, with_request
@@ -99,6 +111,8 @@ def gather(reading: Reading, tree: Tree) -> None:
         lambda: optimisation.offer_optimizer(reading, training),
         lambda: optimisation.offer_precision(reading, training),
         lambda: saving.offer_saving(reading, training),
+        lambda: adapters.offer_adapters(reading),
+        lambda: shapes.offer_shape(reading, training),
         lambda: models.offer_parameters(reading, training),
     )
     for step in steps:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.source_numbers import Comparison, comparisons
+from benchmarks.source_numbers import Comparison, Fit, comparisons, fits
 
 ALL = list(comparisons())
 
@@ -28,3 +28,10 @@ def test_enough_models_of_every_kind_are_compared() -> None:
 def test_what_is_not_held_against_the_arithmetic_says_why_and_is_near_all_the_same() -> None:
     unsure = [r for r in ALL if r.unsure]
     assert len(unsure) <= 3 and all(abs(r.error) < 0.2 for r in unsure)
+
+
+@pytest.mark.parametrize("fit", list(fits()), ids=lambda fit: f"{fit.of} on {fit.memory_gib}")
+def test_what_is_published_to_fill_a_gpu_does(fit: Fit) -> None:
+    """The batch is the largest round one that fits, so that the next, usually twice as many samples, does not."""
+    assert fit.estimate_gib.low <= fit.memory_gib <= fit.estimate_gib.high
+    assert fit.memory_gib / 2 <= fit.estimate_gib.value <= 1.1 * fit.memory_gib

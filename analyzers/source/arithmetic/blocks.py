@@ -11,24 +11,31 @@ import math
 from analyzers.source.arithmetic.layers import STEPS, Walk
 
 
-def basic(walk: Walk, width: int, count: int, stride: int = 1) -> None:
-    """Residual blocks of two 3x3 convolutions (He et al. 2015, arXiv:1512.03385)."""
+def basic(walk: Walk, width: int, count: int, stride: int = 1, squeeze: int = 0) -> None:
+    """Residual blocks of two 3x3 convolutions (He et al. 2015, arXiv:1512.03385).
+
+    ``squeeze`` > 0 ends each with a squeeze and excitation narrower by that factor (Hu et al. 2017, arXiv:1709.01507).
+    """
     for i in range(count):
         step = stride if i == 0 else 1
         shortcut, main = walk.beside(), walk.beside()
         main.conv(width, 3, step)
         main.conv(width, 3)
+        if squeeze:
+            main.squeeze(width // squeeze)
         if step != 1 or shortcut.channels != width:
             shortcut.conv(width, 1, step, activation=False)
         _add(walk, main, shortcut, width)
 
 
 def bottleneck(
-    walk: Walk, width: int, out: int, count: int, stride: int = 1, groups: int = 1, squeeze: float = 0.0
-) -> None:
+    walk: Walk, width: int, out: int, count: int, stride: int = 1, groups: int = 1, squeeze: float = 0.0,
+    squeeze_end: int = 0,
+) -> None:  # fmt: skip
     """Residual blocks of a 3x3 convolution between two 1x1 (He et al. 2015); grouped: ResNeXt, RegNet.
 
-    ``squeeze`` is the share of the block's input channels in a squeeze and excitation (RegNetY).
+    ``squeeze`` is the share of the block's input channels in a squeeze and excitation (RegNetY); ``squeeze_end`` > 0
+    ends the block with one narrower by that factor (SE-ResNet).
     """
     for i in range(count):
         step = stride if i == 0 else 1
@@ -38,6 +45,8 @@ def bottleneck(
         if squeeze:
             main.squeeze(round(squeeze * walk.channels))
         main.conv(out, 1)
+        if squeeze_end:
+            main.squeeze(out // squeeze_end)
         if step != 1 or shortcut.channels != out:
             shortcut.conv(out, 1, step, activation=False)
         _add(walk, main, shortcut, out)

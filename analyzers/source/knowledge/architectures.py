@@ -41,6 +41,11 @@ class Architecture:
         return bool(self.layers) or self.kind in ("vision", "unet")
 
     @property
+    def translates(self) -> bool:
+        """Whether it is an encoder-decoder over text: input and output have lengths of their own."""
+        return bool(self.shape.get("encoder_layers")) and not self.shape.get("mel_bins")
+
+    @property
     def latent(self) -> bool:
         """Whether the network sees latents and not pixels, so that a program's image size says nothing about them."""
         return self.kind in ("vision", "unet") and (self.image or _IMAGE) <= 64

@@ -22,6 +22,7 @@ class DatasetEntry:
     image_size: int | None
     task: str | None
     train_tokens: int | None = None
+    source: str = ""
 
 
 def _plain(text: str) -> str:
@@ -33,8 +34,9 @@ def _datasets() -> dict[str, DatasetEntry]:
     entries: dict[str, DatasetEntry] = {}
     for row in document("datasets.yaml")["datasets"]:
         entry = DatasetEntry(
-            row["name"], row.get("train_samples"), row.get("image_size"), row.get("task"), row.get("train_tokens")
-        )
+            row["name"], row.get("train_samples"), row.get("image_size"), row.get("task"), row.get("train_tokens"),
+            row["source"],
+        )  # fmt: skip
         for name in [row["name"], *row.get("aliases", [])]:
             entries[_plain(name)] = entry
     return entries
