@@ -13,8 +13,8 @@ from analyzers.source.launch.model import Launch
 from analyzers.source.limits import BudgetExceededError
 from analyzers.source.program.events import Call, Guard, Loop, Record
 from analyzers.source.program.notebook import notebook_source
-from analyzers.source.program.parsing import parse_python
-from analyzers.source.program.values import Const, Frame, Module, Origin, Seq, Unknown, Val
+from analyzers.source.program.parsing import JOB_MARKS_MAX, marks, parse_python
+from analyzers.source.program.values import Const, Frame, Map, Module, Origin, Seq, Unknown, Val
 
 if TYPE_CHECKING:
     from analyzers.source.program.native import Handler
@@ -59,6 +59,7 @@ class Machine:
     devices_per_process: int | None = None
     processes: int | None = None
     steps: int = 0
+    marks: int = 0
 
     def read_name(self, name: str, value: Val) -> None:
         """Remember what was read under a name; a number that a loop then changes keeps its first value."""
@@ -73,6 +74,14 @@ class Machine:
             raise BudgetExceededError
         if self.steps & 255 == 0:
             self.tree.deadline.check()
+
+    def made(self, value: Val) -> Val:
+        """Count a value that was put together: a large one costs more steps, so that steps bound memory as well."""
+        if isinstance(value, Seq | Map):
+            self.steps += len(value.items) >> 6
+        elif isinstance(value, Const) and isinstance(value.value, str):
+            self.steps += len(value.value) >> 9
+        return value
 
     # --- writes that can be undone -------------------------------------------------------------------------------
 
@@ -161,10 +170,11 @@ class Machine:
             source, lines = notebook_source(source)
             if module is not None:
                 module.lines = lines
-        parsed = parse_python(source)
+        self.marks += marks(source)
+        parsed = parse_python(source) if self.marks <= JOB_MARKS_MAX else "left out, there is too much source before it"
         if isinstance(parsed, ast.Module):
             return parsed
-        self.tree.warn(f"{path}: can not be parsed" + (f" (line {parsed})" if parsed else ""))
+        self.tree.warn(f"{path}: {parsed}")
         self.record.complete = False
         return None
 
