@@ -77,7 +77,8 @@ class Expander:
             elif c == "'":
                 end = raw.find("'", i + 1)
                 end = len(raw) if end < 0 else end
-                current.append(raw[i + 1 : end])
+                current.append(raw[i + 1 : min(end, i + TEXT_MAX)])
+                budget -= end - i
                 started = True
                 i = end + 1
             elif c == '"':

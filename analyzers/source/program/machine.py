@@ -13,7 +13,7 @@ from analyzers.source.launch.model import Launch
 from analyzers.source.limits import BudgetExceededError
 from analyzers.source.program.events import Call, Guard, Loop, Record
 from analyzers.source.program.notebook import notebook_source
-from analyzers.source.program.parsing import JOB_MARKS_MAX, marks, parse_python
+from analyzers.source.program.parsing import JOB_MARKS_MAX, MARKS_MAX, marks, parse_python
 from analyzers.source.program.values import Const, Frame, Map, Module, Origin, Seq, Unknown, Val
 
 if TYPE_CHECKING:
@@ -170,7 +170,8 @@ class Machine:
             source, lines = notebook_source(source)
             if module is not None:
                 module.lines = lines
-        self.marks += marks(source)
+        size = marks(source)
+        self.marks += size if size <= MARKS_MAX else 0
         parsed = parse_python(source) if self.marks <= JOB_MARKS_MAX else "left out, there is too much source before it"
         if isinstance(parsed, ast.Module):
             return parsed
