@@ -11,6 +11,10 @@ from analyzers.source.program.machine import Machine
 from analyzers.source.program.values import Const, Obj, Origin, Scaled, Unknown, Val
 from analyzers.types import Fact, How, JsonValue, SourceEvidence
 
+#: No fact is a longer text or a larger number (the parameters of a model, the steps of a run).
+TEXT_MAX = 200
+NUMBER_MAX = 1e16
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -74,6 +78,7 @@ class Reading:
         how: How | None = None,
     ) -> None:
         """Offer a fact; the surer offer stays, the first among equals."""
+        value = presentable(value)
         if value is None or name in self.open_facts:
             return
         known = self.facts.get(name)
@@ -114,6 +119,15 @@ class Reading:
     def all(self, *paths: str) -> list[Call]:
         """All calls whose path is, or ends with, one of these."""
         return [c for c in self.calls if matches(c.path, paths)]
+
+
+def presentable(value: JsonValue) -> JsonValue:
+    """A value as people and programs can take it: text in one printable line, numbers that count something."""
+    if isinstance(value, str):
+        return "".join(c for c in value if c.isprintable()).strip()[:TEXT_MAX] or None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value if 0 <= value <= NUMBER_MAX else None
+    return value
 
 
 def matches(path: str, endings: Iterable[str]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from analyzers.source.program.attributes import attribute
 from analyzers.source.program.events import Guard
 from analyzers.source.program.machine import Machine
-from analyzers.source.program.operators import binary, compare, negate, unary
+from analyzers.source.program.operators import NUMBER_BITS_MAX, binary, compare, negate, unary
 from analyzers.source.program.values import (
     NONE,
     Bound,
@@ -70,6 +70,8 @@ def lookup(machine: Machine, name: str, frame: Frame) -> Val | None:
 def _constant(machine: Machine, node: ast.expr, frame: Frame) -> Val:
     assert isinstance(node, ast.Constant)
     value = node.value
+    if isinstance(value, int) and value.bit_length() > NUMBER_BITS_MAX:
+        return Unknown("too large", origin_of(node, frame))
     if isinstance(value, str | int | float | bool | bytes) or value is None:
         return Const(value, origin_of(node, frame))
     return Unknown("literal", origin_of(node, frame))
@@ -104,7 +106,7 @@ def _sequence(machine: Machine, node: ast.expr, frame: Frame) -> Val:
             is_open = is_open or known is None
         else:
             items.append(evaluate(machine, element, frame))
-    return Seq(items, kind, origin_of(node, frame), is_open)
+    return machine.made(Seq(items, kind, origin_of(node, frame), is_open))
 
 
 def _dict(machine: Machine, node: ast.expr, frame: Frame) -> Val:
@@ -114,6 +116,7 @@ def _dict(machine: Machine, node: ast.expr, frame: Frame) -> Val:
         value = evaluate(machine, value_node, frame)
         if key_node is None:
             if isinstance(value, Map):
+                machine.made(value)
                 result.items.update(value.items)
                 result.open = result.open or value.open
             else:
@@ -156,7 +159,7 @@ def _binary(machine: Machine, node: ast.expr, frame: Frame) -> Val:
     value = evaluate(machine, left_node, frame)
     for link in reversed(chain):
         right = evaluate(machine, link.right, frame)
-        value = binary(link.op, value, right, origin_of(link, frame))
+        value = machine.made(binary(link.op, value, right, origin_of(link, frame)))
     return value
 
 
@@ -269,7 +272,7 @@ def _subscript(machine: Machine, node: ast.expr, frame: Frame) -> Val:
     if isinstance(node.slice, ast.Slice):
         bounds = [evaluate(machine, b, frame) if b is not None else NONE
                   for b in (node.slice.lower, node.slice.upper, node.slice.step)]  # fmt: skip
-        return sliced(owner, bounds, origin)
+        return machine.made(sliced(owner, bounds, origin))
     key = evaluate(machine, node.slice, frame)
     value = item(owner, key, origin)
     if isinstance(owner, Map) and isinstance(key, Const) and isinstance(key.value, str) and owner.label != "globals":
@@ -339,7 +342,7 @@ def _joined(machine: Machine, node: ast.expr, frame: Frame) -> Val:
             return Unknown("text", origin_of(node, frame), detail=("text", "".join(parts)))
         parts.append(str(part.value))
         assumed = assumed or part.assumed
-    return Const("".join(parts)[:10_000], origin_of(node, frame), assumed)
+    return machine.made(Const("".join(parts)[:10_000], origin_of(node, frame), assumed))
 
 
 def _lambda(machine: Machine, node: ast.expr, frame: Frame) -> Val:

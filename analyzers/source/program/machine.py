@@ -13,8 +13,8 @@ from analyzers.source.launch.model import Launch
 from analyzers.source.limits import BudgetExceededError
 from analyzers.source.program.events import Call, Guard, Loop, Record
 from analyzers.source.program.notebook import notebook_source
-from analyzers.source.program.parsing import parse_python
-from analyzers.source.program.values import Const, Frame, Module, Origin, Seq, Unknown, Val
+from analyzers.source.program.parsing import JOB_MARKS_MAX, MARKS_MAX, marks, parse_python
+from analyzers.source.program.values import Const, Frame, Map, Module, Origin, Seq, Unknown, Val
 
 if TYPE_CHECKING:
     from analyzers.source.program.native import Handler
@@ -60,6 +60,7 @@ class Machine:
     processes: int | None = None
     in_configuration: bool = False
     steps: int = 0
+    marks: int = 0
 
     def read_name(self, name: str, value: Val) -> None:
         """Remember what was read under a name; a number that a loop then changes keeps its first value."""
@@ -74,6 +75,14 @@ class Machine:
             raise BudgetExceededError
         if self.steps & 255 == 0:
             self.tree.deadline.check()
+
+    def made(self, value: Val) -> Val:
+        """Count a value that was put together: a large one costs more steps, so that steps bound memory as well."""
+        if isinstance(value, Seq | Map):
+            self.steps += len(value.items) >> 6
+        elif isinstance(value, Const) and isinstance(value.value, str):
+            self.steps += len(value.value) >> 9
+        return value
 
     # --- writes that can be undone -------------------------------------------------------------------------------
 
@@ -162,10 +171,12 @@ class Machine:
             source, lines = notebook_source(source)
             if module is not None:
                 module.lines = lines
-        parsed = parse_python(source)
+        size = marks(source)
+        self.marks += size if size <= MARKS_MAX else 0
+        parsed = parse_python(source) if self.marks <= JOB_MARKS_MAX else "left out, there is too much source before it"
         if isinstance(parsed, ast.Module):
             return parsed
-        self.tree.warn(f"{path}: can not be parsed" + (f" (line {parsed})" if parsed else ""))
+        self.tree.warn(f"{path}: {parsed}")
         self.record.complete = False
         return None
 

@@ -24,6 +24,8 @@ from analyzers.source.program.values import (
 )
 
 NUMBER_MAX = 1e30
+#: Whole numbers of more bits are nothing that a job counts; Python does not even print them.
+NUMBER_BITS_MAX = 128
 TEXT_MAX = 10_000
 SEQUENCE_MAX = 10_000
 
