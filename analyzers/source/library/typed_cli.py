@@ -1,4 +1,4 @@
-"""jsonargparse: command lines and YAML typed by signatures (``CLI``, ``class_path``/``init_args``, dotted overrides)."""
+"""jsonargparse: command lines and YAML typed by signatures (``CLI``, ``class_path``, ``init_args``, dotted keys)."""
 
 from __future__ import annotations
 
