@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from prompts.errors import UserError
@@ -45,6 +46,17 @@ def check_output(path: Path, hint: str) -> None:
         raise UserError(f"{path}: cannot be written ({getattr(error, 'strerror', None) or error})", hint) from None
     if not stat.S_ISREG(mode):
         raise UserError(f"{path}: cannot be written: it is {_kind(mode)}", hint)
+
+
+def check_not_an_input(path: Path, inputs: Iterable[Path], hint: str) -> None:
+    """Refuse to write over what is read, by whatever name or link. Raises `UserError` with ``hint``."""
+    for each in inputs:
+        try:
+            same = path.samefile(each)
+        except (OSError, ValueError):  # one of them is not there
+            continue
+        if same:
+            raise UserError(f"{path}: is {each}, which is read", hint)
 
 
 def _kind(mode: int) -> str:
