@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from analyzers.source.idioms.resources import data_parallel_size
-from analyzers.source.idioms.training import Training, accumulation_in, data_loop
+from analyzers.source.idioms.training import Training, accumulation_in, data_loop, slice_size
 from analyzers.source.knowledge.lookup import dataset_entry
 from analyzers.source.program.events import Call
 from analyzers.source.program.values import ClassVal, Const, Ext, Func, Obj, Origin, Scaled, Seq, Unknown, Val
@@ -58,8 +58,17 @@ def offer_batches(reading: Reading, training: Training) -> None:
     if not works:
         return
     learns = reading.value("workload_type") in ("train", "finetune", "other", None)
-    accumulation = _accumulation(reading, training) if learns else None
     per_device, total, origin, sure = _sizes(reading, training)
+    part = next((size for loop in training.loops[1:] if (size := slice_size(loop)) is not None), None)
+    if part is not None and per_device is None:
+        return  # a batch of unknown size is worked through in parts
+    pieces = math.ceil(per_device / part) if part is not None and per_device is not None else None
+    accumulation: int | None
+    if part is not None and pieces is not None and pieces > 1:
+        per_device, accumulation = float(part), pieces
+        reading.offer("grad_accum", pieces, 0.85, origin, "computed")
+    else:
+        accumulation = _accumulation(reading, training) if learns else None
     replicas = data_parallel_size(reading)
     if total is not None and per_device is None and replicas:
         if accumulation is not None and total % (replicas * accumulation) == 0:
@@ -155,10 +164,12 @@ def _accumulation(reading: Reading, training: Training) -> int | None:
         reading.offer("grad_accum", int(setting[0]), max(0.7, setting[1].confidence), setting[1].origin)
         return int(setting[0])
     if training.call is None or training.trainer:
+        if training.unseen:
+            return None
         if "lightning" in reading.settings and training.trainer:
             reading.offer("grad_accum", 1, 0.85)
             return 1
-        if training.trainer and reading.value("framework") == "tensorflow":
+        if training.call is not None and "keras" in training.call.path:
             reading.offer("grad_accum", 1, 0.8)
             return 1
         return None

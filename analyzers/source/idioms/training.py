@@ -10,6 +10,9 @@ from analyzers.source.reading import Reading, as_number
 
 _LEARNING = frozenset({"backward", "train_batch", "apply_gradients", "minimize", "train_on_batch", "apply_updates"})
 _TRAINER_STARTS = frozenset({"fit", "train", "fit_generator"})
+#: Libraries whose trainers' own defaults the idioms know.
+_KNOWN_TRAINERS = ("transformers.", "trl.", "lightning.", "pytorch_lightning.", "keras.", "tensorflow.", "tf_keras.",
+                   "pl.", "L.", "sentence_transformers.")  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -19,6 +22,11 @@ class Training:
     call: Call | None
     loops: tuple[Loop, ...]
     trainer: bool = False
+
+    @property
+    def unseen(self) -> bool:
+        """Whether a trainer runs it of which nothing is known but its name."""
+        return self.trainer and self.call is not None and not self.call.path.startswith(_KNOWN_TRAINERS)
 
 
 def learning_calls(reading: Reading) -> list[Call]:
@@ -71,6 +79,14 @@ def data_loop(loop: Loop) -> bool:
         inner = loop.iterable.attrs.get("iterable")
         return not isinstance(inner, Range)
     return isinstance(loop.iterable, Unknown | Obj) or loop.iterable is None
+
+
+def slice_size(loop: Loop) -> int | None:
+    """The samples that one round takes of a batch: ``for i in range(0, len(batch), n)``, the batch's size not known."""
+    if not isinstance(loop.iterable, Range):
+        return None
+    start, stop, step = (as_number(v) for v in (loop.iterable.start, loop.iterable.stop, loop.iterable.step))
+    return int(step) if start == 0 and stop is None and step is not None and step > 1 else None
 
 
 def count_of(loop: Loop) -> Const | None:

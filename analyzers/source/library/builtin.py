@@ -310,6 +310,8 @@ def _same_function(a: Arguments) -> Val | None:
 @models("type")
 def _type(a: Arguments) -> Val | None:
     value = a.args[0] if a.args else NONE
+    if isinstance(value, Const):
+        return Ext(type(value.value).__name__)
     return value.cls if isinstance(value, Obj) else a.unknown("type")
 
 

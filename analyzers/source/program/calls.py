@@ -160,6 +160,8 @@ def call_function(machine: Machine, func: Func, args: list[Val], kwargs: dict[st
         args = [func.self_, *args]
     names = bind_arguments(machine, func, args, kwargs)
     frame = Frame(func.frame.module, names, func.frame, func.name, self_=func.self_, owner=func.owner)
+    frame.depth = (len(machine.loops), len(machine.guards))
+    machine.walked.setdefault(id(func.node), (func.node, func.frame.module.path))
     if isinstance(func.node, ast.Lambda):
         machine.stack.append(func)
         try:
@@ -177,8 +179,8 @@ def call_function(machine: Machine, func: Func, args: list[Val], kwargs: dict[st
         del machine.guards[guards:]
     if status == "raise" and not frame.returned:
         return Unknown("exits" if _only_exits(func.node) else "raises", origin)
-    if machine.yields(func.node) and not frame.returned:
-        return Obj(Ext("generator"), {}, origin)
+    if machine.yields(func.node):
+        return Obj(Ext("generator"), {"yields": Seq(frame.yielded, "list", origin, frame.yields_more)}, origin)
     returned = frame.returned if status == "return" else [*frame.returned, NONE]
     if len(returned) > 1 and status != "return" and isinstance(returned[-1], Const) and returned[-1].value is None:
         returned = returned[:-1] if len(returned) == 2 and func.name == "main" else returned
