@@ -84,6 +84,10 @@ def _dataset_of(call: Call) -> tuple[str, float] | None:
     if matches(path, ("torchvision.datasets.ImageFolder", "datasets.ImageFolder", "ImageFolder")):
         meaningful = told_name(_readable_text(call.argument(0, "root")) or "")
         return (meaningful, 0.7) if meaningful else None
+    if matches(path, ("timm.data.create_dataset",)):
+        kind, where = as_text(call.argument(0, "name")), _readable_text(call.argument(1, "root"))
+        meaningful = told_name(kind or "") or told_name(where or "")
+        return (meaningful, 0.8) if meaningful else None
     if "datasets." in path and path.startswith(
         ("torchvision.", "torchtext.", "torchaudio.", "keras.", "tensorflow.keras.")
     ):

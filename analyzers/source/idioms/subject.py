@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 from analyzers.source.idioms.models import model_name, trained_model
 from analyzers.source.idioms.named import launch_options
 from analyzers.source.idioms.optimisation import optimizer_calls
-from analyzers.source.idioms.training import Training
+from analyzers.source.idioms.training import Training, is_optimizer
 from analyzers.source.program.events import Call
-from analyzers.source.program.values import Ext, Map, Obj, Origin, Seq, Val
+from analyzers.source.program.values import Const, Ext, Map, Obj, Origin, Seq, Val
 from analyzers.source.reading import Reading, as_flag, as_text
 
 _TORCH = frozenset({"torch", "torchvision", "torchaudio", "transformers", "accelerate", "deepspeed", "timm", "trl",
@@ -78,12 +79,16 @@ _WORKING = {
 def _working_family(reading: Reading, present: dict[str, Origin | None]) -> str | None:
     """The one family, of several that are imported, that does the work."""
     works = {
-        name: any(re.match(pattern, call.path.lstrip("?().")) for call in reading.calls)
+        name: sum(re.match(pattern, call.path.lstrip("?().")) is not None for call in reading.calls)
         for name, pattern in _WORKING.items()
         if present.get(name) is not None
     }
-    found = [name for name, works_here in works.items() if works_here]
-    return found[0] if len(found) == 1 and not present.get("pytorch-lightning") else None
+    if not works or present.get("pytorch-lightning"):
+        return None
+    first, second = (*sorted(works, key=lambda name: -works[name]), None)[:2]
+    others = works[second] if second is not None else 0
+    # One that is there for its data pipeline or its export formats is met a few times beside the one that works.
+    return first if works[first or ""] > 4 * others else None
 
 
 #: Where Keras runs on something else than TensorFlow, its own variable says so.
@@ -127,6 +132,8 @@ def offer_workload(reading: Reading, training: Training) -> None:
         loaded = pretrained_call(reading)
         if loaded is not None and _is_trained(reading, training, loaded):
             reading.offer("workload_type", "finetune", 0.85, loaded.origin)
+        elif (start := _start_weights(reading)) is not None:
+            reading.offer("workload_type", "finetune", 0.75, start)
         else:
             reading.offer("workload_type", "train", 0.88, training.call.origin)
         return
@@ -152,6 +159,25 @@ def offer_workload(reading: Reading, training: Training) -> None:
         loads = next((c for c in reading.calls if c.name in ("load_dataset", "map")), None)
         if writes is not None or loads is not None:
             reading.offer("workload_type", "preprocess", 0.8, (writes or loads or reading.calls[0]).origin)
+
+
+#: Names under which programs keep the weights that a training starts from.
+_START_WEIGHTS = (
+    "finetune", "finetune_from", "finetune_path", "fine_tune", "pretrained", "pretrained_path", "pretrained_weights",
+    "pretrained_model", "pretrained_checkpoint", "pretrained_model_path", "pretrain_path", "pretrain_weights",
+    "load_pretrained", "init_checkpoint", "init_weights_from",
+)  # fmt: skip
+
+
+def _start_weights(reading: Reading) -> Origin | None:
+    """Where the program is told to start from trained weights that it loads itself."""
+    loads = any(c.name in ("load_state_dict", "load_weights", "load_url", "load_state_dict_from_url", "load_pretrained")
+                for c in reading.calls)  # fmt: skip
+    for name in _START_WEIGHTS if loads else ():
+        value = reading.machine.reads.get(name)
+        if isinstance(value, Const) and value.value not in (None, False, "", 0, "None", "none"):
+            return value.origin
+    return None
 
 
 _MODEL_MADE = re.compile(
@@ -184,6 +210,9 @@ def _applied(reading: Reading) -> tuple[str, float, Origin] | None:
     if made is None:
         return None
     program = reading.launch.program.rpartition("/")[2]
+    prepares = any(isinstance(c.result, Obj) and is_optimizer(c.result) for c in reading.calls)
+    if prepares and not any(isinstance(n, ast.Attribute) and n.attr == "backward" for _, n in reading.reached()):
+        return None  # it seems to learn, in a way that was not met; a step that is written out was passed by
     if _EVAL_PROGRAM.search(program):
         return "eval", 0.8, made.origin
     if _INFERENCE_PROGRAM.search(program):

@@ -37,9 +37,18 @@ def learning_calls(reading: Reading) -> list[Call]:
             if call.name == "apply_updates" and "optax" not in call.path:
                 continue
             found.append(call)
+        elif call.path.endswith("()") and any(map(is_optimizer, [*call.args, *call.kwargs.values()])):
+            found.append(call)  # a scaler or engine that goes backward and steps: scaler(loss, optimizer)
         elif call.name == "update" and ("Optimizer" in call.path or "optax" in call.path):
             found.append(call)
     return found
+
+
+def is_optimizer(value: Val) -> bool:
+    """Whether a value is an optimizer of a library."""
+    if isinstance(value, Unknown):
+        return any(map(is_optimizer, value.options))
+    return isinstance(value, Obj) and isinstance(value.cls, Ext) and ".optim." in value.cls.path + "."
 
 
 def trainer_calls(reading: Reading) -> list[Call]:

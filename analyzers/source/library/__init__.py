@@ -13,6 +13,8 @@ from analyzers.source.library import (
     signatures,
     submission,
     system,
+    timm_factories,
 )
 
-__all__ = ["arguments", "builtin", "configs", "flags", "frameworks", "methods", "signatures", "submission", "system"]
+__all__ = ["arguments", "builtin", "configs", "flags", "frameworks", "methods", "signatures", "submission", "system",
+           "timm_factories"]  # fmt: skip
