@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from analyzers.source.idioms.named import base_name
 from analyzers.source.idioms.resources import data_parallel_size
 from analyzers.source.idioms.training import Training, accumulation_in, data_loop, slice_size
 from analyzers.source.knowledge.lookup import dataset_entry
@@ -11,8 +12,7 @@ from analyzers.source.program.events import Call
 from analyzers.source.program.values import ClassVal, Const, Ext, Func, Obj, Origin, Scaled, Seq, Unknown, Val
 from analyzers.source.reading import Reading, as_flag, as_number, class_name
 
-_LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader", "DataLoader", "StatefulDataLoader",
-            "torch_geometric.loader.DataLoader", "deepspeed.initialize")  # fmt: skip
+_LOADER_NAMES = ("DataLoader", "StatefulDataLoader")
 
 
 def training_loader(reading: Reading, training: Training) -> Call | None:
@@ -22,7 +22,7 @@ def training_loader(reading: Reading, training: Training) -> Call | None:
             found = _loader_call(loop.iterable)
             if found is not None and found.path != "deepspeed.initialize":
                 return found
-    loaders = [c for c in reading.calls if c.name in ("DataLoader", "StatefulDataLoader") and "data" in c.path.lower()]
+    loaders = [c for c in reading.calls if base_name(c.path) in _LOADER_NAMES and "data" in c.path.lower()]
     if not loaders:
         return None
     # Shuffling marks the training loader; a program that builds several builds it first.
@@ -41,7 +41,7 @@ def _loader_call(value: Val | None, depth: int = 0) -> Call | None:
     for name in ("iterable", "loader"):
         if name in value.attrs:
             return _loader_call(value.attrs[name], depth + 1)
-    if value.call is not None and value.call.name in ("DataLoader", "StatefulDataLoader", "initialize"):
+    if value.call is not None and base_name(value.call.path) in (*_LOADER_NAMES, "initialize"):
         return value.call
     if value.call is not None and value.call.receiver is not None:
         return _loader_call(value.call.receiver, depth + 1)

@@ -9,6 +9,7 @@ from analyzers.source.library import (
     configs,
     flags,
     frameworks,
+    layers,
     methods,
     signatures,
     submission,
@@ -16,5 +17,5 @@ from analyzers.source.library import (
     timm_factories,
 )
 
-__all__ = ["arguments", "builtin", "configs", "flags", "frameworks", "methods", "signatures", "submission", "system",
+__all__ = ["arguments", "builtin", "configs", "flags", "frameworks", "layers", "methods", "signatures", "submission", "system",
            "timm_factories"]  # fmt: skip

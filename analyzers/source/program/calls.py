@@ -29,6 +29,8 @@ from analyzers.source.program.values import (
     merged,
 )
 
+#: Base classes of networks, whose constructors add layer after layer.
+_NETWORKS = (".Module", ".ModuleList", ".Sequential", ".Model", ".Layer", ".LightningModule")
 #: Methods that give back the object they are called on.
 _FLUENT = frozenset(
     ["to", "cuda", "cpu", "half", "float", "double", "bfloat16", "train", "eval", "requires_grad_", "requires_grad",
@@ -238,6 +240,9 @@ def instantiate(machine: Machine, cls: ClassVal, args: list[Val], kwargs: dict[s
     call = _record(machine, f"{base}<{cls.name}>" if base else f"<{cls.name}>", args, kwargs, origin, None)
     call.result = instance
     instance.call = call
+    call.callers = tuple(str(getattr(f, "name", "")) for f in machine.stack[:-4:-1])
+    builds = base is not None and base.endswith(_NETWORKS)
+    machine.building += builds
     if isinstance(init, Func):
         call_function(machine, bind(init, instance), args, kwargs, origin)
     elif cls.dataclass or fields_of(cls):
@@ -256,6 +261,7 @@ def instantiate(machine: Machine, cls: ClassVal, args: list[Val], kwargs: dict[s
             call_function(machine, bind(after, instance), [], {}, origin)
     elif base is not None:
         instance.attrs.update(kwargs)
+    machine.building -= builds
     setup = class_attribute(cls, "setup")
     if isinstance(setup, Func) and base is not None and base.startswith("flax"):
         call_function(machine, bind(setup, instance), [], {}, origin)

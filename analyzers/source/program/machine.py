@@ -65,6 +65,7 @@ class Machine:
     run_module: Callable[[Machine, Module, ast.Module], None] | None = None
     devices_per_process: int | None = None
     processes: int | None = None
+    building: int = 0
     steps: int = 0
     deadline: float = field(default_factory=lambda: time.monotonic() + WALK_S_MAX)
 

@@ -260,7 +260,8 @@ def _for(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     iterable = evaluate(machine, node.iter, frame)
     items = known_items(iterable)
     origin = origin_of(node, frame)
-    if items is not None and len(items) <= UNROLL_MAX and not isinstance(iterable, Range):
+    # A count is a loop to remember, but for the layers that a network's constructor adds one by one.
+    if items is not None and len(items) <= UNROLL_MAX and (machine.building or not isinstance(iterable, Range)):
         return _unrolled(machine, node, items, frame)
     target = node.target.id if isinstance(node.target, ast.Name) else ""
     loop = Loop(origin, "for", iterable, trip_count(iterable), function=frame.function, target=target)
