@@ -87,18 +87,33 @@ class Fact:
     how: How = "literal"
 
 
+#: How much of the source was read: ``full``; ``partial`` (files were ignored on demand); ``off`` (on demand none, only
+#: request and launch command); ``none`` (no work dir was given).
+SourceState = Literal["full", "partial", "off", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReading:
+    """How much of the source was read, and in words who wanted less (empty where nobody did)."""
+
+    state: SourceState = "none"
+    why: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
     """What source and launch command say. A fact that can not be known is absent, never guessed.
 
     ``fingerprint`` identifies the workload for retrieval (stable under renames of paths, comments and seeds).
     ``request`` is what the launch asks the scheduler for (names in ``REQUEST_NAMES``), with the lines that say so.
+    ``source`` tells whether the source was read at all.
     """
 
     facts: Mapping[str, Fact] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     fingerprint: str = ""
     request: Mapping[str, Fact] = field(default_factory=dict)
+    source: SourceReading = field(default_factory=SourceReading)
 
     def value(self, name: str, minimum_confidence: float = 0.5) -> JsonValue:
         """The fact's value, or None where it is absent or less sure than ``minimum_confidence``."""

@@ -48,6 +48,7 @@ def schedmate(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]
         environment = {
             **os.environ,
             "SCHEDMATE_DATA_DIR": str(tmp_path / "schedmate-data"),
+            "SCHEDMATE_SOURCE_CACHE_DIR": str(tmp_path / "schedmate-readings"),
             "COLUMNS": "120",
             **(env or {}),
         }

@@ -38,7 +38,9 @@ class Setting:
 class Reading:
     """One job while its facts are put together.
 
-    ``processes`` is the world size where the launch command fixes it; ``devices`` the GPUs that one process sees.
+    ``processes`` is the world size where the launch command fixes it; ``devices`` the GPUs that one process sees;
+    ``run`` the call by which a framework that is described runs the training; ``open_facts`` what it decides by
+    something that can not be known, so that nothing else may say it.
     """
 
     launch: Launch
@@ -47,6 +49,8 @@ class Reading:
     settings: dict[str, Setting] = field(default_factory=dict)
     processes: int | None = None
     devices: int | None = None
+    run: Call | None = None
+    open_facts: set[str] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -89,7 +93,7 @@ class Reading:
         how: How | None = None,
     ) -> None:
         """Offer a fact; the surer offer stays, the first among equals."""
-        if value is None:
+        if value is None or name in self.open_facts:
             return
         known = self.facts.get(name)
         if known is not None and known.confidence >= confidence:

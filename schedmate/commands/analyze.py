@@ -20,19 +20,23 @@ def analyze(
     command: Annotated[str, typer.Option("--command", "-c", help="The command that starts the job.", metavar="LAUNCH")],
     gpus: Annotated[int | None, typer.Option("--gpus", min=0, help="GPUs requested for the job.")] = None,
     nodes: Annotated[int | None, typer.Option("--nodes", min=1, help="Nodes requested for the job.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Whose job it is (source.off_users).", metavar="U")] = None,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="As for --user (source.off_tenants).", metavar="X")
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Read a job's source and launch command; nothing is run.
 
     Example: schedmate analyze . --command "torchrun --nproc_per_node 4 train.py --epochs 3"
     """
-    from analyzers.source import analyze as read_source
     from analyzers.types import Submission
+    from schedmate.source import read_source
 
     folder = work_folder(workdir)
     if not command.strip():
         raise UserError("the launch command is empty", 'pass it as --command "python train.py"')
-    facts = read_source(Submission(command, folder, gpus=gpus, nodes=nodes))
+    facts = read_source(Submission(command, folder, user=user, tenant=tenant, gpus=gpus, nodes=nodes))
     if json_:
         print_json(as_json(facts))
         return
@@ -45,6 +49,7 @@ def as_json(facts: SourceFacts) -> dict[str, Any]:
         "facts": {name: _fact(fact) for name, fact in facts.facts.items()},
         "warnings": list(facts.warnings),
         "fingerprint": facts.fingerprint,
+        "source": {"state": facts.source.state, "why": facts.source.why},
     }
 
 
@@ -65,7 +70,8 @@ def _show(facts: SourceFacts) -> None:
     if facts.facts:
         console.print(table)
     else:
-        console.print("Nothing is evident from the source and the launch command.")
+        read = "launch command" if facts.source.state == "off" else "source and the launch command"
+        console.print(f"Nothing is evident from the {read}.")
     for warning in facts.warnings:
         console.print(f"[yellow]note:[/yellow] {safe(warning)}")
 

@@ -248,7 +248,9 @@ def _wrapped_part(model: Obj) -> Obj | None:
 def _is_network(value: Obj) -> bool:
     if isinstance(value.cls, ClassVal):
         return re.search(r"nn\.|nnx|linen|ightning|keras|timm", library_base(value.cls) or "") is not None
-    return re.match(r"(torch\.nn|nn|torchvision\.models|timm|transformers|torch\.hub\.load)\b", value.cls.path) is not None
+    return (
+        re.match(r"(torch\.nn|nn|torchvision\.models|timm|transformers|torch\.hub\.load)\b", value.cls.path) is not None
+    )
 
 
 def _shape(model: Obj) -> str:

@@ -29,6 +29,8 @@ _RESUME_NAME = re.compile(
     rf"resume|restart_from|continue_from|ckpt_path|load_checkpoint|from_checkpoint|{_LAST}", re.IGNORECASE
 )
 _RESUMING_CALL = re.compile(rf"^(try_|maybe_|auto_)?resume|restart_from|{_LAST}", re.IGNORECASE)
+#: A place for checkpoints may as well be one that they are written to.
+_PLACE = re.compile(r"^_?(ckpt|last|latest)\w*_path$|^_?ckpt_path", re.IGNORECASE)
 #: Resuming of other things than the training: a run in an experiment tracker, a download.
 _OTHER_RESUME = re.compile(r"wandb|download|neptune|mlflow|comet", re.IGNORECASE)
 
@@ -136,10 +138,9 @@ def _restart_path(reading: Reading) -> Origin | None:
         name = ""
         if isinstance(node, ast.Call):
             name = _declared(node) or _passed(node) or _called(node)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-            name = node.attr
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            name = node.id
+        elif isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Load):
+            read = node.attr if isinstance(node, ast.Attribute) else node.id
+            name = "" if _PLACE.search(read) else read
         elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             name = node.slice.value if isinstance(node.slice.value, str) else ""
         elif isinstance(node, ast.Compare):

@@ -38,6 +38,8 @@ def offer_framework(reading: Reading) -> None:
         if top in _LIGHTNING | _JAX | _TENSORFLOW | _TORCH:
             tops.setdefault(top, call.origin)
     families = (("pytorch-lightning", _LIGHTNING), ("jax", _JAX), ("tensorflow", _TENSORFLOW), ("pytorch", _TORCH))
+    if not _lightning_runs(reading):
+        tops = {("torch" if top in _LIGHTNING else top): origin for top, origin in tops.items()}
     present = {name: next((tops[t] for t in sorted(tops) if t in libraries), None) for name, libraries in families}
     used = _optimizer_family(reading) or _working_family(reading, present)
     if used is not None and present.get(used) is not None and not (used == "pytorch" and present["pytorch-lightning"]):
@@ -64,6 +66,13 @@ def _optimizer_family(reading: Reading) -> str | None:
             return "tensorflow"
         return "pytorch"
     return None
+
+
+def _lightning_runs(reading: Reading) -> bool:
+    """Whether Lightning's trainer runs the loop; its Fabric only launches a loop that is written in PyTorch."""
+    paths = [call.path for call in reading.calls if call.path.split(".")[0].partition("<")[0] in _LIGHTNING]
+    fabric = any("Fabric" in path or "fabric" in path for path in paths)
+    return not fabric or any(re.search(r"Trainer|LightningModule<|LightningCLI", p) for p in paths)
 
 
 #: Calls that compute or build networks, by family: importing a library for its logger or its files is none.

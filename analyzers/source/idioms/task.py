@@ -50,6 +50,11 @@ def offer_task(reading: Reading, training: Training) -> None:
         for head, task in _HEADS:
             if head in call.path and call.name in ("from_pretrained", "from_config", head):
                 reading.offer("task", task, 0.85, call.origin)
+    if workload == "finetune" and _instructs(reading):
+        for call in reading.calls:
+            if "CausalLM" in call.path or any(isinstance(v, Ext) and "CausalLM" in v.path for v in call.args[:2]):
+                reading.offer("task", "supervised-finetuning (LLM)", 0.87, call.origin)
+                break
     _seq2seq(reading)
     if "task" not in reading.facts:
         for call in reading.calls:
@@ -61,6 +66,17 @@ def offer_task(reading: Reading, training: Training) -> None:
         reading.offer("task", data.task, 0.82, None, "looked_up")
     if "task" not in reading.facts:
         _task_by_name(reading)
+
+
+_INSTRUCTION = re.compile(r"sft|instruct|alpaca|chat|dolly|oasst|assistant|sharegpt|ultrachat", re.IGNORECASE)
+
+
+def _instructs(reading: Reading) -> bool:
+    """Whether a language model is tuned on instructions: adapters, or data or a program that is named for them."""
+    words = f"{reading.launch.program} {reading.value('dataset', 0.4) or ''} {' '.join(reading.machine.modules)}"
+    return _INSTRUCTION.search(words) is not None or any(
+        c.path.startswith("peft.") and c.name in ("LoraConfig", "get_peft_model") for c in reading.calls
+    )
 
 
 _NEEDED = {

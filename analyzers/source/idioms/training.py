@@ -17,16 +17,22 @@ _KNOWN_TRAINERS = ("transformers.", "trl.", "lightning.", "pytorch_lightning.", 
 
 @dataclass(slots=True)
 class Training:
-    """The call that learns (or that starts a library's trainer) and its loops, outermost first."""
+    """The call that learns (or that starts a library's trainer) and its loops, outermost first.
+
+    ``described``: a framework's description says what its trainer does.
+    """
 
     call: Call | None
     loops: tuple[Loop, ...]
     trainer: bool = False
+    described: bool = False
 
     @property
     def unseen(self) -> bool:
         """Whether a trainer runs it of which nothing is known but its name."""
-        return self.trainer and self.call is not None and not self.call.path.startswith(_KNOWN_TRAINERS)
+        if self.described or not self.trainer or self.call is None:
+            return False
+        return not self.call.path.startswith(_KNOWN_TRAINERS)
 
 
 def learning_calls(reading: Reading) -> list[Call]:
@@ -67,6 +73,8 @@ def trainer_calls(reading: Reading) -> list[Call]:
 
 def find_training(reading: Reading) -> Training:
     """The training of this program: the learning call that stands in the most loops, else a trainer's start."""
+    if reading.run is not None:
+        return Training(reading.run, reading.run.loops, trainer=True, described=True)
     learning = learning_calls(reading)
     if learning:
         best = max(learning, key=lambda c: len(c.loops))

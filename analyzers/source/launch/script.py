@@ -170,7 +170,7 @@ class Shell:
 
     def set_positional(self, values: list[str]) -> None:
         """Set ``$1`` ... ``$9``, ``$@``, ``$*`` and ``$#``."""
-        for number in range(1, 10):
+        for number in range(1, max(10, min(len(values), 100) + 1)):
             self.variables[str(number)] = values[number - 1] if number <= len(values) else ""
         self.variables["@"] = list(values)
         self.variables["*"] = list(values)
@@ -367,6 +367,7 @@ def _source(shell: Shell, words: list[Word], _: list[Token]) -> bool | None:
         path = normal(posixpath.join(shell.cwd, words[1].text))
         text = shell.tree.read(path)
         if text is not None:
+            shell.tree.obey(text, path)
             shell.run(text, path)
     return None
 

@@ -11,11 +11,15 @@ from analyzers.source.library import (
     frameworks,
     layers,
     methods,
+    nodes,
+    pyconfigs,
     signatures,
     submission,
     system,
     timm_factories,
 )
 
-__all__ = ["arguments", "builtin", "configs", "flags", "frameworks", "layers", "methods", "signatures", "submission", "system",
-           "timm_factories"]  # fmt: skip
+__all__ = [
+    "arguments", "builtin", "configs", "flags", "frameworks", "layers", "methods", "nodes", "pyconfigs", "signatures",
+    "submission", "system", "timm_factories",
+]  # fmt: skip

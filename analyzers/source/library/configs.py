@@ -125,9 +125,7 @@ def _load(a: Arguments) -> Val | None:
     return a.unknown("configuration")
 
 
-@models(
-    "omegaconf.OmegaConf.load", "mmengine.Config.fromfile", "mmcv.Config.fromfile", "mmengine.config.Config.fromfile"
-)
+@models("omegaconf.OmegaConf.load")
 def _omega_load(a: Arguments) -> Val | None:
     written = a.text(0, "file_", "filename", "f")
     path = readable(a.machine, written) if written is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from analyzers.source.files import normal
+from analyzers.source.launch.model import Setting
 from analyzers.source.library.hydra import compose
 from analyzers.source.program.attributes import bind, class_attribute
 from analyzers.source.program.calls import bind_arguments, call_method
@@ -54,6 +55,7 @@ def _wrapper(a: Arguments) -> Val | None:
         "torch.nn.utils.weight_norm", "torch.nn.utils.spectral_norm", "torch.nn.utils.parametrizations.weight_norm",
         "torch.nn.utils.parametrizations.spectral_norm",
         "torch.distributed.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard",
+        "detectron2.engine.defaults.create_ddp_model", "detectron2.engine.create_ddp_model",
         "peft.get_peft_model")  # fmt: skip
 def _same(a: Arguments) -> Val | None:
     first = a.get(0, "model", "fun", "f", "module")
@@ -103,11 +105,26 @@ def _spawn(a: Arguments) -> Val | None:
     return NONE
 
 
-@models("detectron2.engine.launch", "accelerate.notebook_launcher", "fairseq.distributed_utils.call_main",
+@models("detectron2.engine.launch", "detectron2.engine.launch.launch")
+def _launch_on_each(a: Arguments) -> Val | None:
+    """One process for each GPU of each machine."""
+    each, machines = _count(a.get(1, "num_gpus_per_machine")), _count(a.get(2, "num_machines") or Const(1))
+    a.machine.processes = each * machines if each is not None and machines is not None else None
+    if machines is not None and machines > 1:
+        a.machine.launch.settings["nnodes"] = Setting(str(machines), a.origin.file, a.origin.line)
+    return _launch(a)
+
+
+def _count(value: Val | None) -> int | None:
+    number = value.value if isinstance(value, Const) else None
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+@models("accelerate.notebook_launcher", "fairseq.distributed_utils.call_main",
         "torch.multiprocessing.Process", "multiprocessing.Process", "threading.Thread")  # fmt: skip
 def _launch(a: Arguments) -> Val | None:
     function = a.get(0, "main_func", "function", "target")
-    arguments = a.kwargs.get("args")
+    arguments = a.get(5 if a.path.startswith("detectron2.") else None, "args")
     if function is not None and isinstance(function, Func | Partial):
         a.machine.call(function, arguments.items if isinstance(arguments, Seq) else [], {}, a.origin)
     return NONE
@@ -167,7 +184,8 @@ def _config_place(owner: Obj, words: list[Val], a: Arguments) -> tuple[str, str]
     return folder, name
 
 
-@models("hydra.utils.instantiate", "hydra.instantiate", "hydra.utils.call")
+@models("hydra.utils.instantiate", "hydra.instantiate", "hydra.utils.call", "detectron2.config.instantiate",
+        "detectron2.config.instantiate.instantiate")  # fmt: skip
 def _instantiate(a: Arguments) -> Val | None:
     config = a.get(0, "config")
     if not isinstance(config, Map):
@@ -185,11 +203,12 @@ def built(a: Arguments, config: Map, extra: dict[str, Val], depth: int) -> Val:
         if not name.startswith("_"):
             values[name] = value
     config.reads.update(config.items)
-    target = string(config.items.get("_target_"))
-    if target is None:
+    written = config.items.get("_target_")
+    target = string(written)
+    if target is None and not isinstance(written, Ext | Func | ClassVal):
         return Map({**values, **extra}, config.origin, attr=True)
     values.update(extra)
-    callee = by_path(a, target)
+    callee = written if target is None and written is not None else by_path(a, target or "")
     partial = config.items.get("_partial_")
     if isinstance(partial, Const) and partial.value is True:
         return Partial(callee, [], values, config.origin)

@@ -33,4 +33,3 @@ def _add_module(a: Arguments) -> Val | None:
         key = name if name is not None else f"added {len(a.owner.attrs)}"
         a.machine.store(a.owner.attrs, key, layer)
     return NONE
-

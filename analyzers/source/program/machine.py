@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import ast
 import posixpath
-import re
-import time
-import warnings
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from analyzers.source.files import Tree, normal
 from analyzers.source.launch.model import Launch
+from analyzers.source.limits import BudgetExceededError
 from analyzers.source.program.events import Call, Guard, Loop, Record
 from analyzers.source.program.notebook import notebook_source
+from analyzers.source.program.parsing import parse_python
 from analyzers.source.program.values import Const, Frame, Module, Origin, Seq, Unknown, Val
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 STEPS_MAX = 100_000
 CALLS_MAX = 20_000
 DEPTH_MAX = 28
-WALK_S_MAX = 2.0
 
 
 #: Reasons of values that only drift away from what they were set to.
@@ -32,16 +30,13 @@ _DRIFTS = ("arithmetic", "changes in a loop", "depends on a condition")
 Write = tuple[Any, object, "Val | None"]
 
 
-class BudgetExceededError(Exception):
-    """The walk took more steps or time than one job may cost."""
-
-
 @dataclass(slots=True)
 class Machine:
     """Everything the walk over one program needs to know.
 
     ``reads`` holds the last value read under each plain name, attribute or key: what is set but never read is not
     in it. ``walked`` holds the functions that were entered, by the identity of their node, with their file.
+    ``in_configuration``: a configuration that is written in Python is walked.
     """
 
     tree: Tree
@@ -66,8 +61,8 @@ class Machine:
     devices_per_process: int | None = None
     processes: int | None = None
     building: int = 0
+    in_configuration: bool = False
     steps: int = 0
-    deadline: float = field(default_factory=lambda: time.monotonic() + WALK_S_MAX)
 
     def read_name(self, name: str, value: Val) -> None:
         """Remember what was read under a name; a number that a loop then changes keeps its first value."""
@@ -78,8 +73,10 @@ class Machine:
     def tick(self) -> None:
         """Count one step; raise when the budget is spent."""
         self.steps += 1
-        if self.steps > STEPS_MAX or (self.steps & 1023 == 0 and time.monotonic() > self.deadline):
+        if self.steps > STEPS_MAX:
             raise BudgetExceededError
+        if self.steps & 255 == 0:
+            self.tree.deadline.check()
 
     # --- writes that can be undone -------------------------------------------------------------------------------
 
@@ -111,6 +108,19 @@ class Machine:
                 container[key] = old
         return left
 
+    def depths(self) -> tuple[int, int, int, int]:
+        """How deep the walk is in conditions, loops, ``with`` blocks and calls."""
+        return len(self.guards), len(self.loops), len(self.contexts), len(self.stack)
+
+    def come_back(self, depths: tuple[int, int, int, int], journal: list[Write]) -> None:
+        """Leave everything entered since `depths`: a statement was given up halfway. What it wrote stays."""
+        if self.journal is not journal:
+            journal.extend(self.journal)
+            self.journal = journal
+        entered: tuple[list[Any], ...] = (self.guards, self.loops, self.contexts, self.stack)
+        for each, depth in zip(entered, depths, strict=True):
+            del each[depth:]
+
     # --- what is met ---------------------------------------------------------------------------------------------
 
     def met(self, call: Call) -> None:
@@ -136,7 +146,7 @@ class Machine:
         source = self.tree.read(path)
         if source is None:
             return None
-        module.names["__name__"] = Const("__main__" if path == self.launch.entry else name)
+        module.names["__name__"] = Const("__main__" if path == self.launch.entry and not self.launch.function else name)
         self.modules[path] = module
         parsed = self.parse(source, path, module)
         if parsed is None:
@@ -155,15 +165,10 @@ class Machine:
             source, lines = notebook_source(source)
             if module is not None:
                 module.lines = lines
-        for rewrite in (str, modernised):
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    return ast.parse(rewrite(source))
-            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-                problem = error
-        line = getattr(problem, "lineno", None)
-        self.tree.warn(f"{path}: can not be parsed" + (f" (line {line})" if line else ""))
+        parsed = parse_python(source)
+        if isinstance(parsed, ast.Module):
+            return parsed
+        self.tree.warn(f"{path}: can not be parsed" + (f" (line {parsed})" if parsed else ""))
         self.record.complete = False
         return None
 
@@ -225,22 +230,3 @@ def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
 def frame_of(module: Module) -> Frame:
     """The frame of a module's body."""
     return Frame(module, module.names, None, "<module>")
-
-
-_PRINT = re.compile(r"^(\s*)print[ \t]+(?!\()(?:>>\s*[\w.]+\s*,\s*)?(.*?)(,?)\s*$", re.MULTILINE)
-_PRINT_BARE = re.compile(r"^(\s*)print\s*$", re.MULTILINE)
-_EXCEPT = re.compile(r"^(\s*except\s+[\w., ()]+?)\s*,\s*(\w+)\s*:", re.MULTILINE)
-_RAISE = re.compile(r"^(\s*raise\s+\w+)\s*,\s*(.+)$", re.MULTILINE)
-
-
-def modernised(source: str) -> str:
-    """Python 2 statements that keep a file from being parsed, rewritten line by line."""
-    source = source.replace("\0", "")
-    source = _PRINT.sub(lambda m: f"{m.group(1)}print({m.group(2)})", source)
-    source = _PRINT_BARE.sub(r"\1print()", source)
-    source = _EXCEPT.sub(r"\1 as \2:", source)
-    source = _RAISE.sub(r"\1(\2)", source)
-    source = re.sub(r"\b(0[xX][0-9a-fA-F]+|\d+)[lL]\b", r"\1", source)
-    source = re.sub(r"\bur(['\"])", r"r\1", source)
-    source = re.sub(r"(?<![\w.])0+([1-7][0-7]*)\b(?!\.)", r"0o\1", source)
-    return source.replace("<>", "!=")

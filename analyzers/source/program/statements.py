@@ -46,6 +46,8 @@ def run_module(machine: Machine, module: Module, parsed: ast.Module) -> None:
 
 def execute(machine: Machine, body: Sequence[ast.stmt], frame: Frame) -> str:
     """Walk statements until one of them leaves the block."""
+    depths = machine.depths()
+    journal = machine.journal
     for statement in body:
         machine.tick()
         handler = _STATEMENTS.get(type(statement))
@@ -54,6 +56,7 @@ def execute(machine: Machine, body: Sequence[ast.stmt], frame: Frame) -> str:
         try:
             status = handler(machine, statement, frame)
         except RecursionError:
+            machine.come_back(depths, journal)
             machine.tree.warn(f"{frame.module.path}: too deeply nested in places; those were left out")
             machine.record.complete = False
             continue
@@ -471,6 +474,13 @@ def _global(machine: Machine, node: ast.stmt, frame: Frame) -> str:
 
 
 def _delete(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.Delete)
+    for target in node.targets:
+        if isinstance(target, ast.Attribute | ast.Subscript) and not machine.guards and not machine.loops:
+            owner = evaluate(machine, target.value, frame)
+            key = Const(target.attr) if isinstance(target, ast.Attribute) else evaluate(machine, target.slice, frame)
+            if isinstance(owner, Map) and isinstance(key, Const):
+                owner.items.pop(key.value, None)
     return NEXT
 
 

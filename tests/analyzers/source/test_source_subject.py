@@ -14,7 +14,8 @@ from analyzers.source.idioms.data import told_name
     ("text", "name"),
     [
         ("/data/imagenet/train", "ImageNet"), ("path/to/imagenet", "ImageNet"), ("/imagenet/validation/", "ImageNet"),
-        ("data-bin/wikitext-103", "WikiText-103"), ("torch/cifar100", "CIFAR-100"), ("datasets/imagenet64", "imagenet64"),
+        ("data-bin/wikitext-103", "WikiText-103"), ("torch/cifar100", "CIFAR-100"),
+        ("datasets/imagenet64", "imagenet64"),
         ("~/data/plant_leaves_raw", "plant_leaves_raw"), ("yahma/alpaca-cleaned", "yahma/alpaca-cleaned"),
         ("reviews.csv", "reviews.csv"), ("/mnt/data/val", None), ("./data", None), ("input.txt", None),
         ("images/train", None), ("train.json", None), ("custom", None), ("2024-01-01", None),
