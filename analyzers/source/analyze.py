@@ -11,6 +11,7 @@ from analyzers.source.fingerprint import fingerprint
 from analyzers.source.idioms import (
     adapters,
     batch,
+    data,
     known,
     models,
     named,
@@ -20,6 +21,7 @@ from analyzers.source.idioms import (
     schedule,
     shapes,
     subject,
+    task,
 )
 from analyzers.source.idioms.training import find_training
 from analyzers.source.launch.model import Launch
@@ -101,10 +103,10 @@ def gather(reading: Reading, tree: Tree) -> None:
         lambda: subject.offer_framework(reading),
         lambda: subject.offer_workload(reading, training),
         lambda: resources.offer_resources(reading, training),
-        lambda: subject.offer_dataset(reading),
+        lambda: data.offer_dataset(reading),
         lambda: subject.offer_model(reading, training),
-        lambda: subject.offer_task(reading, training),
-        lambda: subject.offer_sample_sizes(reading),
+        lambda: task.offer_task(reading, training),
+        lambda: data.offer_sample_sizes(reading),
         lambda: schedule.offer_schedule(reading, training),
         lambda: batch.offer_batches(reading, training),
         lambda: known.scale_learning_rate(reading),

@@ -9,16 +9,18 @@ from analyzers.source.library import (
     configs,
     flags,
     frameworks,
+    layers,
     methods,
     nodes,
     pyconfigs,
     signatures,
     submission,
     system,
+    timm_factories,
     typed_cli,
 )
 
 __all__ = [
-    "arguments", "builtin", "configs", "flags", "frameworks", "methods", "nodes", "pyconfigs", "signatures",
-    "submission", "system", "typed_cli",
+    "arguments", "builtin", "configs", "flags", "frameworks", "layers", "methods", "nodes", "pyconfigs", "signatures",
+    "submission", "system", "timm_factories", "typed_cli",
 ]  # fmt: skip
