@@ -7,7 +7,7 @@ from typing import Any
 
 from analyzers.source.program.attributes import class_attribute
 from analyzers.source.program.events import Call
-from analyzers.source.program.values import ClassVal, Const, Ext, Func, Map, Obj, Origin, Seq, Unknown, Val
+from analyzers.source.program.values import ClassVal, Const, Ext, Func, Map, Obj, Origin, Scaled, Seq, Unknown, Val
 from analyzers.source.reading import class_name
 from analyzers.types import JsonValue
 
@@ -80,6 +80,8 @@ def _holds(conditions: dict[str, Any], config: Map, call: Call | None) -> bool:
             continue
         options = wanted if isinstance(wanted, list) else [wanted]
         values = value_at(config, key)
+        if "present" in options and values is not None:
+            continue
         plain = [p[0] for v in (values.items if isinstance(values, Seq) and "[" in key else [values])
                  if (p := _plain(v)) is not None]  # fmt: skip
         if not any(_fits(plain, option) for option in options):
@@ -198,6 +200,6 @@ def _plain(value: Val | None) -> tuple[JsonValue, Origin] | None:
         return (name, value.origin) if name[:1].isupper() else None
     if isinstance(value, Map):
         return (True, value.origin) if value.items else None
-    if isinstance(value, Unknown):
+    if isinstance(value, Unknown | Scaled):
         raise UndecidedError
     return None

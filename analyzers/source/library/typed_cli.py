@@ -129,6 +129,19 @@ def annotated_classes(a: Arguments, annotation: ast.expr | None, frame: Frame) -
                 yield value
 
 
+_PLAIN = frozenset({"str", "int", "float", "bool", "dict", "Dict", "list", "List", "Any", "Union", "Optional", "None"})
+
+
+def _is_plain(annotation: ast.expr | None) -> bool:
+    """Whether an annotation names no class (``Union[str, Dict]``): then a ``class_path`` stays a dict."""
+    if annotation is None:
+        return False
+    names = [n.id for n in ast.walk(annotation) if isinstance(n, ast.Name)]
+    attributes = [n.attr for n in ast.walk(annotation) if isinstance(n, ast.Attribute)]
+    texts = [n for n in ast.walk(annotation) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return not texts and all(name in _PLAIN for name in [*names, *attributes] if name != "typing")
+
+
 def converted_value(a: Arguments, value: Val, default: Val | None, classes: list[ClassVal], depth: int = 0) -> Val:
     """A configured value as what its parameter takes: an object where a class is named or annotated."""
     if depth > DEPTH_MAX:
@@ -218,6 +231,9 @@ def by_parameters(a: Arguments, func: Func, given: Map, depth: int = 0) -> dict[
     for key, value in given.items.items():
         name = str(key)
         if name not in annotations and spec.kwarg is None:
+            continue
+        if _is_plain(annotations.get(name)):
+            result[name] = value
             continue
         classes = list(annotated_classes(a, annotations.get(name), func.frame))
         result[name] = converted_value(a, value, defaults.get(name), classes, depth + 1)
@@ -376,3 +392,16 @@ def _set_defaults(a: Arguments) -> Val | None:
     for key, value in {**(first.items if isinstance(first, Map) else {}), **a.kwargs}.items():
         set_path(defaults, str(key).split("."), copied(value))
     return NONE
+
+
+@models("lightning.pytorch.cli.instantiate_class", "pytorch_lightning.cli.instantiate_class")
+def _instantiate_class(a: Arguments) -> Val | None:
+    """``instantiate_class(args, {"class_path": ..., "init_args": ...})``: positional arguments before those named."""
+    given, node = a.get(0, "args"), a.get(1, "init")
+    if not isinstance(node, Map):
+        return None
+    arguments = node.items.get("init_args")
+    named = {str(k): v for k, v in arguments.items.items()} if isinstance(arguments, Map) else {}
+    positional = list(given.items) if isinstance(given, Seq) else [given] if given is not None else []
+    cls = by_path(a, string(node.items.get("class_path")) or "")
+    return a.machine.call(cls, positional, named, node.origin)
