@@ -233,6 +233,8 @@ def _precision(reading: Reading, training: Training) -> None:
             else None
         )
         reading.offer("precision", found, 0.92, precision.origin)
+        if isinstance(precision.value, Unknown):
+            return
     for call in reading.calls:
         _precision_call(reading, call)
     if "precision" in reading.facts or "deepspeed_unseen" in reading.settings:

@@ -136,9 +136,11 @@ def value_at(config: Val, path: str) -> Val | None:
     Raises `UndecidedError` where it can not be known.
     """
     value: Val | None = config
+    is_open = False
     for part in re.findall(r"[^.\[\]]+|\[[^\]]*\]", path):
         if value is None or (isinstance(value, Const) and value.value is None):
             return None
+        is_open = is_open or (isinstance(value, Map) and value.open)
         if part.startswith("["):
             value = _among(value, part[1:-1])
         elif isinstance(value, Seq) and not part.isdigit():
@@ -146,6 +148,8 @@ def value_at(config: Val, path: str) -> Val | None:
             value = Seq([v for v in inner if v is not None], "list", value.origin, value.open)
         else:
             value = _member(value, part)
+            if value is None and is_open:
+                raise UndecidedError
     if isinstance(value, Unknown):
         raise UndecidedError
     return value
@@ -156,8 +160,6 @@ def _member(value: Val, name: str) -> Val | None:
         found = value.items.get(name)
         if found is None and name.isdigit():
             found = value.items.get(int(name))
-        if found is None and value.open:
-            raise UndecidedError
         return found
     if isinstance(value, Seq) and name.isdigit():
         return value.items[int(name)] if int(name) < len(value.items) else None

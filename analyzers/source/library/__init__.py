@@ -9,6 +9,7 @@ from analyzers.source.library import (
     configs,
     flags,
     frameworks,
+    lightning_cli,
     methods,
     nodes,
     pyconfigs,
@@ -19,6 +20,6 @@ from analyzers.source.library import (
 )
 
 __all__ = [
-    "arguments", "builtin", "configs", "flags", "frameworks", "methods", "nodes", "pyconfigs", "signatures",
-    "submission", "system", "typed_cli",
+    "arguments", "builtin", "configs", "flags", "frameworks", "lightning_cli", "methods", "nodes", "pyconfigs",
+    "signatures", "submission", "system", "typed_cli",
 ]  # fmt: skip

@@ -101,7 +101,7 @@ def widen(machine: Machine, body: Sequence[ast.stmt], frame: Frame, origin: Orig
             elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Subscript):
                 owner_node, key = node.target.value, node.target.slice
                 owner = frame.names.get(owner_node.id) if isinstance(owner_node, ast.Name) else None
-                if isinstance(owner, Map) and isinstance(key, ast.Constant) and isinstance(key.value, str):
-                    if isinstance(owner.items.get(key.value), Const):
-                        counter = Unknown("changes in a loop", origin, detail=("counter", key.value))
-                        machine.store(owner.items, key.value, counter)
+                label = key.value if isinstance(key, ast.Constant) else None
+                if isinstance(owner, Map) and isinstance(label, str) and isinstance(owner.items.get(label), Const):
+                    counter = Unknown("changes in a loop", origin, detail=("counter", label))
+                    machine.store(owner.items, label, counter)
