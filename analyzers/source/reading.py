@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -209,7 +210,7 @@ def as_number(value: Val | None) -> int | float | None:
     """A setting as a number, text such as ``"3e-4"`` and ``"220_000_000"`` included."""
     if isinstance(value, Const) and not isinstance(value.value, bool):
         if isinstance(value.value, int | float):
-            return value.value
+            return value.value if math.isfinite(value.value) else None
         if isinstance(value.value, str) and len(value.value) < 40:
             for kind in (int, float):
                 try:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from analyzers.source.idioms.commands import command_configuration
 from analyzers.source.idioms.rules import UndecidedError, first_that_holds
 from analyzers.source.knowledge.frameworks import Framework, KnownCall, Rules, frameworks
+from analyzers.source.library.configs import as_value
 from analyzers.source.program.events import Call
 from analyzers.source.program.values import Const, Map, Obj, Origin
 from analyzers.source.reading import Reading, as_number
@@ -34,13 +35,11 @@ def offer_known(reading: Reading) -> None:
         return
     found = list(_known_calls(reading))
     runs = [kind for _, known, _ in found if (kind := known.runs)]
-    if not runs:
-        return
     for framework, known, call in found:
-        if known.runs and known.runs != runs[-1]:
+        if (known.runs and known.runs != runs[-1]) or not (runs or known.always):
             continue
         if known.runs:
-            reading.offer("framework", framework.family, 0.93, call.origin)
+            reading.offer("framework", framework.family, 0.96, call.origin)
             _run(reading, known.runs, call.origin)
             reading.run = call if known.runs == "training" else None
         _apply(reading, known.rules, _call_configuration(known, call), call, call.origin)
@@ -81,11 +80,23 @@ def _call_configuration(known: KnownCall, call: Call) -> Map:
                 config.open = config.open or value.open
                 break
     else:
-        config.open = bool(known.config)
+        config.open = bool(known.config) and not (known.config == ("result",) and _from_result(call, config))
     for name, source in (("call", call), ("new", made)):
         if source is not None:
-            config.items[name] = Map({**{str(i): v for i, v in enumerate(source.args)}, **source.kwargs}, call.origin)
+            usual = as_value(known.defaults.get(name, {}), Origin("", 0, "default"))
+            items = dict(usual.items) if isinstance(usual, Map) else {}
+            items.update({str(i): v for i, v in enumerate(source.args)})
+            config.items[name] = Map({**items, **source.kwargs}, call.origin)
     return config
+
+
+def _from_result(call: Call, config: Map) -> bool:
+    """Take the configuration from what the call gave back; whether it has one."""
+    held = call.result.attrs.get("config") if isinstance(call.result, Obj) else None
+    if isinstance(held, Map):
+        config.items.update(held.items)
+        config.open = held.open
+    return isinstance(held, Map) and not held.open
 
 
 # --- rules --------------------------------------------------------------------------------------------------------
@@ -105,6 +116,9 @@ def _apply(reading: Reading, rules: Rules, config: Map, call: Call | None, origi
     if _SAME_BATCH in undecided:
         values.pop("learning_rate", None)
         undecided.add("learning_rate")
+    if "gpus" in undecided:
+        undecided |= {"num_gpus", "parallelism"}
+        reading.processes = None
     _world(reading, values)
     for name, (value, place, sure) in values.items():
         if name in _SETTINGS:

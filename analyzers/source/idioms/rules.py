@@ -7,7 +7,7 @@ from typing import Any
 
 from analyzers.source.program.attributes import class_attribute
 from analyzers.source.program.events import Call
-from analyzers.source.program.values import ClassVal, Const, Ext, Func, Map, Obj, Origin, Seq, Unknown, Val
+from analyzers.source.program.values import ClassVal, Const, Ext, Func, Map, Obj, Origin, Scaled, Seq, Unknown, Val
 from analyzers.source.reading import class_name
 from analyzers.types import JsonValue
 
@@ -80,6 +80,8 @@ def _holds(conditions: dict[str, Any], config: Map, call: Call | None) -> bool:
             continue
         options = wanted if isinstance(wanted, list) else [wanted]
         values = value_at(config, key)
+        if "present" in options and values is not None:
+            continue
         plain = [p[0] for v in (values.items if isinstance(values, Seq) and "[" in key else [values])
                  if (p := _plain(v)) is not None]  # fmt: skip
         if not any(_fits(plain, option) for option in options):
@@ -134,9 +136,11 @@ def value_at(config: Val, path: str) -> Val | None:
     Raises `UndecidedError` where it can not be known.
     """
     value: Val | None = config
+    is_open = False
     for part in re.findall(r"[^.\[\]]+|\[[^\]]*\]", path):
         if value is None or (isinstance(value, Const) and value.value is None):
             return None
+        is_open = is_open or (isinstance(value, Map) and value.open)
         if part.startswith("["):
             value = _among(value, part[1:-1])
         elif isinstance(value, Seq) and not part.isdigit():
@@ -144,6 +148,8 @@ def value_at(config: Val, path: str) -> Val | None:
             value = Seq([v for v in inner if v is not None], "list", value.origin, value.open)
         else:
             value = _member(value, part)
+            if value is None and is_open:
+                raise UndecidedError
     if isinstance(value, Unknown):
         raise UndecidedError
     return value
@@ -154,8 +160,6 @@ def _member(value: Val, name: str) -> Val | None:
         found = value.items.get(name)
         if found is None and name.isdigit():
             found = value.items.get(int(name))
-        if found is None and value.open:
-            raise UndecidedError
         return found
     if isinstance(value, Seq) and name.isdigit():
         return value.items[int(name)] if int(name) < len(value.items) else None
@@ -198,6 +202,6 @@ def _plain(value: Val | None) -> tuple[JsonValue, Origin] | None:
         return (name, value.origin) if name[:1].isupper() else None
     if isinstance(value, Map):
         return (True, value.origin) if value.items else None
-    if isinstance(value, Unknown):
+    if isinstance(value, Unknown | Scaled):
         raise UndecidedError
     return None

@@ -10,6 +10,7 @@ from analyzers.source.library import (
     flags,
     frameworks,
     layers,
+    lightning_cli,
     methods,
     nodes,
     pyconfigs,
@@ -21,6 +22,6 @@ from analyzers.source.library import (
 )
 
 __all__ = [
-    "arguments", "builtin", "configs", "flags", "frameworks", "layers", "methods", "nodes", "pyconfigs", "signatures",
-    "submission", "system", "timm_factories", "typed_cli",
+    "arguments", "builtin", "configs", "flags", "frameworks", "layers", "lightning_cli", "methods", "nodes",
+    "pyconfigs", "signatures", "submission", "system", "timm_factories", "typed_cli",
 ]  # fmt: skip

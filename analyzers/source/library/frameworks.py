@@ -62,9 +62,12 @@ def _same(a: Arguments) -> Val | None:
     return first if isinstance(first, Func | Obj | ClassVal | Partial) else None
 
 
-@models("accelerate.Accelerator().prepare", "lightning.fabric.Fabric().setup", "lightning.Fabric().setup",
-        "?().prepare",
-        "lightning_fabric.Fabric().setup", "lightning.Fabric().setup_dataloaders", "apex.amp.initialize")  # fmt: skip
+_SETS_UP = ("setup", "setup_module", "setup_optimizers", "setup_dataloaders")
+
+
+@models("accelerate.Accelerator().prepare", "?().prepare", "apex.amp.initialize",
+        *(f"{home}.Fabric().{name}" for home in ("lightning", "lightning.fabric", "lightning_fabric")
+          for name in _SETS_UP))  # fmt: skip
 def _prepare(a: Arguments) -> Val | None:
     values = list(a.args)
     return values[0] if len(values) == 1 else Seq(values, "tuple", a.origin) if values else None
@@ -85,6 +88,29 @@ def _deepspeed(a: Arguments) -> Val | None:
 @models("()._replace", "()._asdict")
 def _unknown_copy(a: Arguments) -> Val | None:
     return a.unknown("copy")
+
+
+_FABRIC = ("lightning.Fabric", "lightning.fabric.Fabric", "lightning_fabric.Fabric", "lightning.fabric.fabric.Fabric")
+
+
+@models(*_FABRIC)
+def _fabric(a: Arguments) -> Val | None:
+    """Fabric knows its world: devices times nodes, of which this is the first process."""
+    devices, nodes = a.get(2, "devices"), _count(a.get(3, "num_nodes") or Const(1))
+    count = len(devices.items) if isinstance(devices, Seq) else _count(devices)
+    known = count is not None and count > 0 and nodes is not None
+    world: Val = Const(count * nodes, a.origin) if known else Scaled(1, 1, a.origin)  # type: ignore[operator]
+    a.machine.processes = world.value if isinstance(world, Const) and isinstance(world.value, int) else None
+    attrs: dict[str, Val] = {"world_size": world, "is_global_zero": Const(True, a.origin)}
+    attrs.update({name: Const(0, a.origin) for name in ("global_rank", "local_rank", "node_rank")})
+    return Obj(Ext(a.path), attrs, a.origin, a.machine.record.calls[-1])
+
+
+@models(*(f"{path}().launch" for path in _FABRIC))
+def _fabric_launch(a: Arguments) -> Val | None:
+    if a.args and isinstance(a.args[0], Func | Partial):
+        a.machine.call(a.args[0], [a.owner or NONE, *a.args[1:]], a.kwargs, a.origin)
+    return NONE
 
 
 # --- functions that call back -------------------------------------------------------------------------------------

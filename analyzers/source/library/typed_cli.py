@@ -1,4 +1,4 @@
-"""jsonargparse: command lines and YAML typed by signatures (``CLI``, ``class_path``, ``init_args``, dotted keys)."""
+"""jsonargparse: command lines and YAML typed by signatures (``CLI``, ``class_path``, dotted overrides)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from analyzers.source.library.configs import config_value, merge_into, override_value, readable, set_path
 from analyzers.source.library.frameworks import by_path
 from analyzers.source.library.hydra import interpolate
-from analyzers.source.library.pyconfigs import copied
-from analyzers.source.program.attributes import attribute, class_attribute
+from analyzers.source.program.attributes import class_attribute
 from analyzers.source.program.calls import bind_arguments, default_of, fields_of
 from analyzers.source.program.expressions import evaluate
 from analyzers.source.program.native import Arguments, models
@@ -129,19 +128,32 @@ def annotated_classes(a: Arguments, annotation: ast.expr | None, frame: Frame) -
                 yield value
 
 
+_PLAIN = frozenset({"str", "int", "float", "bool", "dict", "Dict", "list", "List", "Any", "Union", "Optional", "None"})
+
+
+def _is_plain(annotation: ast.expr | None) -> bool:
+    """Whether an annotation names no class (``Union[str, Dict]``): then a ``class_path`` stays a dict."""
+    if annotation is None:
+        return False
+    names = [n.id for n in ast.walk(annotation) if isinstance(n, ast.Name)]
+    attributes = [n.attr for n in ast.walk(annotation) if isinstance(n, ast.Attribute)]
+    texts = [n for n in ast.walk(annotation) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return not texts and all(name in _PLAIN for name in [*names, *attributes] if name != "typing")
+
+
 def converted_value(a: Arguments, value: Val, default: Val | None, classes: list[ClassVal], depth: int = 0) -> Val:
     """A configured value as what its parameter takes: an object where a class is named or annotated."""
     if depth > DEPTH_MAX:
         return value
     if isinstance(value, Map) and "class_path" in value.items:
-        return _built(a, value, depth)
+        return built_node(a, value, depth)
     if isinstance(value, Map) and classes:
         cls = classes[0]
         if isinstance(default, Obj) and default.cls is cls:
             known = dict(default.attrs)
-            known.update({str(k): v for k, v in _by_signature(a, cls, value, depth).items()})
+            known.update({str(k): v for k, v in by_signature(a, cls, value, depth).items()})
             return a.machine.call(cls, [], {k: v for k, v in known.items() if k in fields_of(cls)}, value.origin)
-        return a.machine.call(cls, [], _by_signature(a, cls, value, depth), value.origin)
+        return a.machine.call(cls, [], by_signature(a, cls, value, depth), value.origin)
     text = string(value)
     if text is not None and classes and not cls_is_text(classes):
         named = _named_class(a, text)
@@ -169,7 +181,8 @@ def _named_class(a: Arguments, text: str) -> ClassVal | None:
     return None
 
 
-def _built(a: Arguments, node: Map, depth: int) -> Val:
+def built_node(a: Arguments, node: Map, depth: int) -> Val:
+    """The object that a node with a ``class_path`` describes."""
     written = string(node.items.get("class_path"))
     if written is None:
         return Unknown("class", node.origin)
@@ -181,12 +194,12 @@ def _built(a: Arguments, node: Map, depth: int) -> Val:
     given.update({k: v for k, v in node.items.items() if k not in _CLASS_KEYS})
     values = Map(given, node.origin, attr=True)
     if isinstance(cls, ClassVal):
-        return a.machine.call(cls, [], _by_signature(a, cls, values, depth + 1), node.origin)
+        return a.machine.call(cls, [], by_signature(a, cls, values, depth + 1), node.origin)
     plain = {str(k): converted_value(a, v, None, [], depth + 1) for k, v in values.items.items()}
     return a.machine.call(cls, [], plain, node.origin)
 
 
-def _by_signature(a: Arguments, cls: ClassVal, given: Map, depth: int) -> dict[str, Val]:
+def by_signature(a: Arguments, cls: ClassVal, given: Map, depth: int) -> dict[str, Val]:
     """Arguments for a class of the tree, each converted by its parameter's or field's annotation."""
     init = class_attribute(cls, "__init__")
     if isinstance(init, Func):
@@ -218,6 +231,9 @@ def by_parameters(a: Arguments, func: Func, given: Map, depth: int = 0) -> dict[
     for key, value in given.items.items():
         name = str(key)
         if name not in annotations and spec.kwarg is None:
+            continue
+        if _is_plain(annotations.get(name)):
+            result[name] = value
             continue
         classes = list(annotated_classes(a, annotations.get(name), func.frame))
         result[name] = converted_value(a, value, defaults.get(name), classes, depth + 1)
@@ -256,7 +272,7 @@ def _cli(a: Arguments) -> Val | None:
     if isinstance(target, ClassVal):
         init = class_attribute(target, "__init__")
         given = configuration(a, words, _required(init) if isinstance(init, Func) else [])
-        return a.machine.call(target, [], _by_signature(a, target, given, 0), a.origin)
+        return a.machine.call(target, [], by_signature(a, target, given, 0), a.origin)
     return None
 
 
@@ -266,113 +282,3 @@ def _required(func: Func) -> list[str]:
     positional = [*spec.posonlyargs, *spec.args]
     names = [p.arg for p in positional[: len(positional) - len(spec.defaults)]]
     return [name for name in names if name not in ("self", "cls")]
-
-
-# --- Lightning ----------------------------------------------------------------------------------------------------
-
-_HOMES = {
-    "lightning.pytorch.cli.LightningCLI": "lightning.pytorch.Trainer",
-    "lightning.cli.LightningCLI": "lightning.Trainer",
-    "pytorch_lightning.cli.LightningCLI": "pytorch_lightning.Trainer",
-    "pytorch_lightning.utilities.cli.LightningCLI": "pytorch_lightning.Trainer",
-}
-_SUBCOMMANDS = ("fit", "validate", "test", "predict")
-_PARSER = "jsonargparse.LightningArgumentParser"
-
-
-@models(*_HOMES, *(f"{path}<>" for path in _HOMES))
-def _lightning(a: Arguments) -> Val | None:
-    """Model, data and trainer from configuration and command line; with a subcommand it runs as well.
-
-    ``a.owner`` is the instance where the job derives a class of its own.
-    """
-    home = a.path.removesuffix("<>")
-    cli = a.owner if isinstance(a.owner, Obj) else Obj(Ext(home), {}, a.origin)
-    words = command_words(a)
-    runs = not (isinstance(flag := a.get(None, "run"), Const) and flag.value is False)
-    verb = next((t for w in words[:1] if (t := string(w)) in _SUBCOMMANDS), None)
-    if runs and verb is not None:
-        words = words[1:]
-    defaults = _parser_defaults(a, cli)
-    given = configuration(a, words, [])
-    if verb is not None and isinstance(section := given.items.pop(verb, None), Map):
-        merge_into(given, section)
-    merge_into(defaults, given)
-    config = defaults
-    interpolate(config, config, 0)
-    cli.attrs["config"] = config
-    model = _part(a, config, "model", a.get(0, "model_class"))
-    data = _part(a, config, "data", a.get(1, "datamodule_class"))
-    cli.attrs["model"], cli.attrs["datamodule"] = model or NONE, data or NONE
-    trainer = _trainer(a, config, _HOMES[home])
-    cli.attrs["trainer"] = trainer
-    _optimizer(a, config, model)
-    if runs and verb is not None:
-        arguments = {"datamodule": data} if data is not None else {}
-        path = config.items.get("ckpt_path")
-        if isinstance(path, Const) and path.value is not None:
-            arguments["ckpt_path"] = path
-        a.machine.call(attribute(a.machine, trainer, verb, a.origin), [model or NONE], arguments, a.origin)
-    return cli
-
-
-def _part(a: Arguments, config: Map, name: str, cls: Val | None) -> Val | None:
-    given = config.items.get(name)
-    node = given if isinstance(given, Map) else Map({}, a.origin, attr=True, open=config.open)
-    node.open = node.open or config.open
-    if "class_path" in node.items:
-        return converted_value(a, node, None, [])
-    if string(given) is not None:
-        return _built(a, Map({"class_path": given or NONE}, a.origin, attr=True), 0)
-    if isinstance(cls, ClassVal):
-        return a.machine.call(cls, [], _by_signature(a, cls, node, 0), a.origin)
-    if isinstance(cls, Func):
-        return a.machine.call(cls, [], by_parameters(a, cls, node), a.origin)
-    return a.machine.call(cls, [], {}, a.origin) if isinstance(cls, Ext) else None
-
-
-def _trainer(a: Arguments, config: Map, home: str) -> Val:
-    section = config.items.get("trainer")
-    values: dict[str, Val] = {}
-    preset = a.get(None, "trainer_defaults")
-    values.update({str(k): v for k, v in preset.items.items()} if isinstance(preset, Map) else {})
-    for key, value in section.items.items() if isinstance(section, Map) else ():
-        if not (isinstance(value, Const) and value.value is None):
-            values[str(key)] = converted_value(a, value, None, [])
-    if config.open:
-        for name in ("max_epochs", "devices", "precision", "strategy", "accumulate_grad_batches"):
-            values.setdefault(name, Unknown("configuration", a.origin))
-    return a.machine.call(Ext(home), [], values, a.origin)
-
-
-def _optimizer(a: Arguments, config: Map, model: Val | None) -> None:
-    """An ``optimizer`` section configures itself: it is called with the model's parameters."""
-    node = config.items.get("optimizer")
-    if isinstance(node, Map) and "class_path" in node.items and isinstance(model, Obj):
-        with_parameters = Map(dict(node.items), node.origin, attr=True)
-        arguments = node.items.get("init_args")
-        inner = dict(arguments.items) if isinstance(arguments, Map) else {}
-        with_parameters.items["init_args"] = Map({"params": model, **inner}, node.origin, attr=True)
-        _built(a, with_parameters, 0)
-
-
-def _parser_defaults(a: Arguments, cli: Obj) -> Map:
-    """What a class of the job's own sets beforehand in ``add_arguments_to_parser``."""
-    parser = Obj(Ext(_PARSER), {"defaults": Map({}, a.origin, attr=True)}, a.origin)
-    method = class_attribute(cli.cls, "add_arguments_to_parser") if isinstance(cli.cls, ClassVal) else None
-    if isinstance(method, Func):
-        a.machine.call(method, [cli, parser], {}, a.origin)
-    defaults = parser.attrs["defaults"]
-    assert isinstance(defaults, Map)
-    return defaults
-
-
-@models(f"{_PARSER}().set_defaults")
-def _set_defaults(a: Arguments) -> Val | None:
-    defaults = a.owner.attrs.get("defaults") if isinstance(a.owner, Obj) else None
-    if not isinstance(defaults, Map):
-        return None
-    first = a.args[0] if a.args else None
-    for key, value in {**(first.items if isinstance(first, Map) else {}), **a.kwargs}.items():
-        set_path(defaults, str(key).split("."), copied(value))
-    return NONE

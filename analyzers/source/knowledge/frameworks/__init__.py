@@ -15,11 +15,16 @@ Rules = dict[str, list[dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class KnownCall:
-    """A library call that runs, or takes part in, a training: ``endings`` of its path, and what it says."""
+    """A library call that runs, or takes part in, a training: ``endings`` of its path, and what it says.
+
+    ``config`` is the argument that holds the configuration (``result``: what the call gives back holds it); ``always``
+    lets the call speak even where no call is known that runs the training.
+    """
 
     endings: tuple[str, ...]
     config: tuple[int | str, ...] = ()
     runs: str = ""
+    always: bool = False
     rules: Rules = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
 
@@ -68,7 +73,7 @@ def _names(raw: str | list[str]) -> tuple[str, ...]:
 def _framework(document: dict[str, Any]) -> Framework:
     shared = document.get("rules", {})
     calls = tuple(
-        KnownCall(_names(c["path"]), tuple(c.get("config", ())), c.get("runs", ""),
+        KnownCall(_names(c["path"]), tuple(c.get("config", ())), c.get("runs", ""), c.get("always", False),
                   _rules({**shared.get(c.get("uses", ""), {}), **c.get("facts", {})}), c.get("defaults", {}))
         for c in document.get("calls", ())
     )  # fmt: skip
