@@ -5,11 +5,11 @@
 Prints, each beside what is published and with its source in a data file:
 
 - parameters and operations of models (data/published_models.yaml);
-- speeds of training (analyzers/source/knowledge/efficiency.yaml). The efficiencies were chosen to hold them and all are of
-  well-tuned programs, so they show that the arithmetic is consistent and not how good the estimate is;
-- memory of training that fills a GPU, or was measured (data/published_memory.yaml), and the time of whole runs, from their
-  facts (data/published_runs.yaml). The likely values were not chosen by these; the ResNet-50 among them is one of the
-  programs that the efficiencies were taken from.
+- speeds of training (analyzers/source/knowledge/efficiency.yaml). The efficiencies were chosen to hold them, and all
+  are of well-tuned programs: they show that the arithmetic is consistent and not how good the estimate is;
+- memory of training that fills a GPU, or was measured (data/published_memory.yaml), and the time of whole runs, from
+  their facts (data/published_runs.yaml). The likely values were not chosen by these; the ResNet-50 among them is one
+  of the programs that the efficiencies were taken from.
 """
 
 from __future__ import annotations
