@@ -2,12 +2,14 @@
 
     python -m benchmarks.source_numbers
 
-Prints a line for each model: parameters and operations as published, and how far the arithmetic is from them. The
-published figures with their sources are in benchmarks/data/published_models.yaml. Then published speeds of training
-beside the estimate's range (analyzers/source/knowledge/efficiency.yaml): the range was chosen to hold them, all of
-well-tuned programs, so they show that the arithmetic is consistent and not how good the estimate is. Then training that
-is published to fit GPUs of a size, with the largest batch used there, beside the estimate of its memory; the likely
-value was not chosen by it (benchmarks/data/published_memory.yaml).
+Prints, each beside what is published and with its source in a data file:
+
+- parameters and operations of models (data/published_models.yaml);
+- speeds of training (analyzers/source/knowledge/efficiency.yaml). The efficiencies were chosen to hold them, and all
+  are of well-tuned programs: they show that the arithmetic is consistent and not how good the estimate is;
+- memory of training that fills a GPU, or was measured (data/published_memory.yaml), and the time of whole runs, from
+  their facts (data/published_runs.yaml). The likely values were not chosen by these; the ResNet-50 among them is one
+  of the programs that the efficiencies were taken from.
 """
 
 from __future__ import annotations
@@ -20,11 +22,13 @@ from typing import Any
 
 import yaml
 
-from analyzers.source.arithmetic.memory import Setup, memory_mib
+from analyzers.source.arithmetic.memory import CONTEXT, Setup, memory_mib
 from analyzers.source.arithmetic.size import PASSES_OF_A_STEP, Range, Size
 from analyzers.source.arithmetic.speed import step_time
 from analyzers.source.knowledge.architectures import architecture
 from analyzers.source.knowledge.gpus import gpu_type, measured_speeds
+from analyzers.source.workload import workload
+from analyzers.types import Fact, SourceFacts
 
 DATA = Path(__file__).parent / "data"
 PUBLISHED = DATA / "published_models.yaml"
@@ -105,27 +109,55 @@ def speeds() -> Iterator[Speed]:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Training that is published to fit a GPU of ``memory_gib``, beside the estimate in GiB. ``of`` says of what."""
+    """Training that fills a GPU of ``published_gib``, or was ``measured`` to take so much, beside the estimate."""
 
     of: str
-    memory_gib: float
+    published_gib: float
     estimate_gib: Range
+    measured: bool
     source: str
 
 
 def fits() -> Iterator[Fit]:
-    """Every published fit beside the estimate."""
-    for group in yaml.safe_load((DATA / "published_memory.yaml").read_text(encoding="utf-8"))["runs"]:
-        for row in group["models"]:
-            found = architecture(row["model"])
-            assert found is not None, row["model"]
-            names = ("samples", "gpus", "precision", "recomputing")
-            setup = Setup(**{**group["setup"], **{name: row[name] for name in names if name in row}})
-            needed = memory_mib(found.size(length=row.get("length")), setup)
-            sample = f" of {row['length']}" if "length" in row else ""
-            recomputing = ", recomputing" if setup.recomputing else ""
-            of = f"{row['model']}, {row['samples']}{sample}, {setup.precision}{recomputing}"
-            yield Fit(of, row["memory_gib"], needed.times(1 / 1024), group["source"])
+    """Every published fit and every measured peak beside the estimate."""
+    document = yaml.safe_load((DATA / "published_memory.yaml").read_text(encoding="utf-8"))
+    for measured in (False, True):
+        for group in document["measured" if measured else "runs"]:
+            for row in group["models"]:
+                yield _fit(row, group, measured=measured)
+
+
+def _fit(row: dict[str, Any], group: dict[str, Any], *, measured: bool) -> Fit:
+    found = architecture(row["model"])
+    assert found is not None, row["model"]
+    names = ("samples", "gpus", "precision", "recomputing", "weight_bits")
+    setup = Setup(**{**group["setup"], **{name: row[name] for name in names if name in row}})
+    needed = memory_mib(found.size(length=row.get("length")), setup)
+    published = row["memory_gib"] if not measured else row["measured_gb"] * 1e9 / 2**30
+    if measured:
+        needed = Range(needed.low - CONTEXT.low, needed.value - CONTEXT.value, needed.high - CONTEXT.high)
+    words = [f"{row['model']}, {row['samples']}" + (f" of {row['length']}" if "length" in row else "")]
+    words += [str(setup.precision)] + ["recomputing"] * bool(setup.recomputing) + ["adapters"] * setup.adapters
+    words += [f"{setup.weight_bits} bits"] if setup.weight_bits else []
+    return Fit(", ".join(words), published, needed.times(1 / 1024), measured, group["source"])
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run (or a step of it) whose time is published, beside what follows from its facts."""
+
+    of: str
+    published_s: float
+    estimate_s: Range
+
+
+def runs() -> Iterator[Run]:
+    """Every published run beside the estimate."""
+    for row in yaml.safe_load((DATA / "published_runs.yaml").read_text(encoding="utf-8"))["runs"]:
+        facts = SourceFacts({name: Fact(value, 0.9) for name, value in row["facts"].items()})
+        found = workload(facts, row["gpu"]).derived["step_time_s" if "step_s" in row else "run_time_s"]
+        estimate = Range(found.low, found.value, found.high)
+        yield Run(row["source"], row.get("step_s") or row["seconds"], estimate)
 
 
 def main() -> None:
@@ -133,6 +165,7 @@ def main() -> None:
     _print_sizes()
     _print_speeds()
     _print_memory()
+    _print_runs()
 
 
 def _print_sizes() -> None:
@@ -160,11 +193,20 @@ def _print_speeds() -> None:
 
 
 def _print_memory() -> None:
-    print(f"\n{'training that fits':44} {'a GPU of':>12} {'low':>10} {'estimate':>10} {'high':>10}")
+    print(f"\n{'training that fits, or was measured':44} {'published':>12} {'low':>10} {'estimate':>10} {'high':>10}")
     for fit in fits():
         low, value, high = fit.estimate_gib.low, fit.estimate_gib.value, fit.estimate_gib.high
-        share = value / fit.memory_gib
-        print(f"{fit.of:44} {fit.memory_gib:8.0f} GiB {low:10.1f} {value:10.1f} {high:10.1f}   {share:.0%} of it")
+        kind = "measured" if fit.measured else "its size"
+        share = f"{value / fit.published_gib:.0%} of {kind}"
+        print(f"{fit.of:44} {fit.published_gib:8.1f} GiB {low:10.1f} {value:10.1f} {high:10.1f}   {share}")
+
+
+def _print_runs() -> None:
+    print(f"\n{'published':>12} {'low':>10} {'estimate':>10} {'high':>10}   whole runs, from their facts")
+    for run in runs():
+        low, value, high = run.estimate_s.low, run.estimate_s.value, run.estimate_s.high
+        ratio = value / run.published_s
+        print(f"{run.published_s:10.4g} s {low:10.3g} {value:10.3g} {high:10.3g}   x {ratio:.2f} {run.of}")
 
 
 if __name__ == "__main__":

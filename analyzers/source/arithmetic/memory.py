@@ -14,7 +14,7 @@ from analyzers.source.arithmetic.size import Range, Size, exactly
 
 _MIB = 1024.0**2
 #: The CUDA context, the libraries' workspaces and communication buffers, in MiB.
-_CONTEXT = Range(450.0, 900.0, 2_500.0)
+CONTEXT = Range(450.0, 900.0, 2_500.0)
 #: The allocator's cached and unusable blocks, as a factor on what is in use.
 _SLACK = Range(1.0, 1.08, 1.3)
 #: Longer sequences than this are hardly trained with attention that keeps its scores: those would not fit.
@@ -63,7 +63,7 @@ class Setup:
 def memory_mib(size: Size, setup: Setup) -> Range:
     """Peak MiB on one GPU."""
     used = _plus(_model_states(size, setup), _activations(size, setup)).times(1 / _MIB)
-    return _plus(_CONTEXT, _times(_SLACK, used))
+    return _plus(CONTEXT, _times(_SLACK, used))
 
 
 def _half(precision: str | None) -> bool:

@@ -17,6 +17,7 @@ _IMAGE_ADDS = Range(40.0, 160.0, 500.0)
 _IMAGE = 224
 #: Smaller images go through variants of the models with fewer strides, of which nothing follows.
 _SMALLEST_IMAGE = 64
+_SMALL_IMAGE = 96
 _SMALLEST_MODEL = 2e6
 #: A part of a model, or two that are trained against each other: a count says nothing of the work on an image.
 _PARTS = re.compile(r"linear|head|classifier\b|generator|discriminator|\bgan\b|mlp|probe|projector", re.I)
@@ -103,10 +104,19 @@ def _from_architecture(named: Architecture, facts: SourceFacts, counted: float |
     count = counted or found.parameters
     if abs(count / found.parameters - 1) > _SAME_WITHIN:
         return None
+    small = named.of_images and (image or named.image or _IMAGE) < _SMALL_IMAGE
+    if small and counted is not None and named.layers and not _only_other_classes(named, counted):
+        return None  # the variants for small images have fewer strides: hardly other weights, many times the work
     sample = f"{image or named.image or _IMAGE} pixels" if named.of_images else f"{length} tokens"
     how = f"worked out for {named.name} ({named.source}), {sample}"
     spread = exactly(count) if counted else Range(0.85 * count, count, 1.15 * count)
     return Sized(found, flops, spread, how, True)
+
+
+def _only_other_classes(named: Architecture, counted: float) -> bool:
+    """Whether a count is that of the named network with some number of classes."""
+    one, two = (named.size(classes=classes).parameters for classes in (1, 2))
+    return counted >= one and (counted - one) % (two - one) == 0
 
 
 def _of_one(named: Architecture, image: int | None, length: int | None) -> tuple[Size, Range]:

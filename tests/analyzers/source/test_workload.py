@@ -89,6 +89,20 @@ def test_a_count_that_contradicts_the_name_is_believed() -> None:
     assert found.value("parameters") == 272_474 and "flops_per_step" not in found.derived
 
 
+def test_a_variant_for_small_images_is_not_taken_for_the_network_it_is_named_after() -> None:
+    """ResNet-18 for CIFAR has a 3x3 stem without strides: 11,173,962 parameters and 15 times the work."""
+    small = {
+        **IMAGENET.facts,
+        "model": Fact("ResNet18", 0.9),
+        "image_size": Fact(32, 0.9),
+        "dataset": Fact("CIFAR-10", 0.9),
+    }
+    variant = workload(SourceFacts({**small, "model_params_approx": Fact(11_173_962, 0.9)}))
+    assert "flops_per_step" not in variant.derived and variant.value("parameters") == 11_173_962
+    same = workload(SourceFacts({**small, "model_params_approx": Fact(11_181_642, 0.9)}))
+    assert same.value("flops_per_step") == pytest.approx(2048 * 3 * 2 * 1.814e9 / 49, rel=0.05)
+
+
 def test_evaluation_has_no_steps_of_training() -> None:
     judged = SourceFacts({**IMAGENET.facts, "workload_type": Fact("eval", 0.9)})
     found = workload(judged, "a100")
