@@ -177,7 +177,7 @@ def _omega_merge(a: Arguments) -> Val | None:
     result = Map({}, a.origin, attr=True)
     for part in a.args:
         if isinstance(part, Map):
-            merge_into(result, part)
+            merge_into(result, part, a.machine)
         else:
             result.open = True
     return result
@@ -209,15 +209,17 @@ def _omega_nothing(a: Arguments) -> Val | None:
     return NONE
 
 
-def merge_into(target: Map, other: Map) -> None:
-    """Merge nested maps, the second winning."""
+def merge_into(target: Map, other: Map, machine: Machine) -> None:
+    """Merge nested maps, the second winning. Each map is a step: one that stands in others often may never end."""
+    machine.tick()
+    machine.made(other)
     for key, value in other.items.items():
         existing = target.items.get(key)
         if isinstance(existing, Map) and isinstance(value, Map):
-            merge_into(existing, value)
+            merge_into(existing, value, machine)
         elif isinstance(value, Map):
             copy = Map({}, value.origin, value.attr, value.open, value.label)
-            merge_into(copy, value)
+            merge_into(copy, value, machine)
             target.items[key] = copy
         else:
             target.items[key] = value

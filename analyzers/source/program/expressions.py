@@ -11,6 +11,7 @@ from analyzers.source.program.machine import Machine
 from analyzers.source.program.operators import NUMBER_BITS_MAX, binary, compare, negate, unary
 from analyzers.source.program.values import (
     NONE,
+    SEQUENCE_MAX,
     Bound,
     ClassVal,
     Const,
@@ -106,6 +107,10 @@ def _sequence(machine: Machine, node: ast.expr, frame: Frame) -> Val:
             is_open = is_open or known is None
         else:
             items.append(evaluate(machine, element, frame))
+        if len(items) > SEQUENCE_MAX:
+            del items[SEQUENCE_MAX:]
+            is_open = True
+            break
     return machine.made(Seq(items, kind, origin_of(node, frame), is_open))
 
 
@@ -240,9 +245,13 @@ def _call(machine: Machine, node: ast.expr, frame: Frame) -> Val:
     args: list[Val] = []
     for argument in node.args[:ITEMS_MAX]:
         if isinstance(argument, ast.Starred):
-            args.extend(known_items(evaluate(machine, argument.value, frame)) or [])
+            args.extend((known_items(evaluate(machine, argument.value, frame)) or [])[: ITEMS_MAX * 4 + 1])
         else:
             args.append(evaluate(machine, argument, frame))
+    if len(args) > ITEMS_MAX * 4:
+        del args[ITEMS_MAX * 4 :]
+        machine.record.complete = False
+        machine.tree.warn(f"{frame.module.path}:{origin.line}: more arguments than are followed")
     kwargs: dict[str, Val] = {}
     for keyword in node.keywords[:ITEMS_MAX]:
         value = evaluate(machine, keyword.value, frame)

@@ -14,7 +14,7 @@ from analyzers.source.limits import BudgetExceededError
 from analyzers.source.program.events import Call, Guard, Loop, Record
 from analyzers.source.program.notebook import notebook_source
 from analyzers.source.program.parsing import JOB_MARKS_MAX, MARKS_MAX, marks, parse_python
-from analyzers.source.program.values import Const, Frame, Map, Module, Origin, Seq, Unknown, Val
+from analyzers.source.program.values import SEQUENCE_MAX, Const, Frame, Map, Module, Origin, Seq, Unknown, Val
 
 if TYPE_CHECKING:
     from analyzers.source.program.native import Handler
@@ -95,9 +95,11 @@ class Machine:
         names[key] = value
 
     def change_items(self, seq: Seq, items: list[Val]) -> None:
-        """Replace a sequence's items, remembering how to undo it."""
+        """Replace a sequence's items, remembering how to undo it; more than are followed are left open."""
         self.journal.append((seq, None, Seq(seq.items)))
-        seq.items = items
+        seq.items = items[:SEQUENCE_MAX]
+        seq.open = seq.open or len(items) > SEQUENCE_MAX
+        self.made(seq)
 
     def take_back(self, journal: list[Write]) -> dict[tuple[int, object], Write]:
         """Undo the writes of a branch, newest first; return what it had left, to be set again or merged."""

@@ -19,6 +19,7 @@ KEPT_MARKS_MAX = 50_000
 _MARKS = ",.()[]{}=+-*/:\n'\"<>%;|&~^@"
 #: Python's parser takes time quadratic in the parts of an f-string.
 _BRACES_MAX = 20_000
+_IMPORT_DOTS_MAX = 2_000
 
 
 class _Kept:
@@ -71,10 +72,18 @@ def marks(text: str) -> int:
 def parse_python(source: str) -> ast.Module | str:
     """Python source as a tree that nobody may change, Python 2 leftovers included; else why not, in words."""
     size = marks(source)
-    if size > MARKS_MAX or source.count("{") > _BRACES_MAX:
+    if size > MARKS_MAX or source.count("{") > _BRACES_MAX or _has_long_import(source):
         return "too dense to be parsed"
     parsed: ast.Module | str = _kept.get(("python", source), size, lambda: _parse(source))
     return parsed
+
+
+def _has_long_import(source: str) -> bool:
+    """Whether an import names a module of thousands of parts: Python's parser takes memory quadratic in them."""
+    if source.count(".") <= _IMPORT_DOTS_MAX:
+        return False
+    rows = source.replace("\\\n", "").splitlines()
+    return any(row.count(".") > _IMPORT_DOTS_MAX and ("import" in row or "from" in row) for row in rows)
 
 
 def _parse(source: str) -> ast.Module | str:
