@@ -91,9 +91,12 @@ def _dataset_of(call: Call) -> tuple[str, float] | None:
     if "datasets." in path and path.startswith(
         ("torchvision.", "torchtext.", "torchaudio.", "keras.", "tensorflow.keras.")
     ):
-        parts = [p for p in path.split("datasets.")[1].split(".") if p not in ("load_data", "mnist()")]
+        plain = re.sub(r"<[^>]*>", "", path.split("datasets.")[1])
+        parts = [p for p in plain.split(".") if p not in ("load_data", "mnist()")]
         entry = dataset_entry(parts[0]) if parts else None
-        return (entry.name if entry else parts[0], 0.93) if parts else None
+        if entry is None and (not parts or parts[0] in _DATASET_TOOLS):
+            return None
+        return entry.name if entry else parts[0], 0.93
     if name == "load_dataset" and path.split(".")[0] in ("datasets", "nlp", "load_dataset"):
         texts = [t for t in map(as_text, call.args[:2]) if t]
         texts = texts or [t for t in (as_text(call.kwargs.get("path")), as_text(call.kwargs.get("name"))) if t]
@@ -117,6 +120,9 @@ def _dataset_of(call: Call) -> tuple[str, float] | None:
     return (entry.name, 0.6) if entry is not None else None
 
 
+#: Parts of the libraries of published data sets that are no data set.
+_DATASET_TOOLS = ("utils", "folder", "vision", "samplers", "DatasetFolder", "ImageFolder", "VisionDataset", "FakeData",
+                  "wrap_dataset_for_transforms_v2")  # fmt: skip
 _FETCHES = ("keras.utils.get_file", "keras.utils.data_utils.get_file", "keras.src.utils.get_file")
 
 

@@ -417,7 +417,16 @@ def decorated(
             from analyzers.source.program.native import Arguments
 
             value = model(Arguments(machine, [value], {}, origin, path, decorator)) or value
+        elif isinstance(decorator, Func):
+            _register(machine, decorator, value, origin)
     return value
+
+
+def _register(machine: Machine, decorator: Func, value: Val, origin: Origin) -> None:
+    """Call a decorator of the tree for what it leaves behind (a registry's entry); what it decorates stays itself."""
+    calls = len(machine.record.calls)
+    machine.call(decorator, [value], {}, origin)
+    del machine.record.calls[calls:]
 
 
 #: Decorators that say where a function runs: they count as the call that they are.
@@ -447,6 +456,8 @@ def _class(machine: Machine, node: ast.stmt, frame: Frame) -> str:
         value = evaluate(machine, decorator, frame)
         path = value.path if isinstance(value, Ext) else _decorator_path(value)
         cls.dataclass = cls.dataclass or path.rpartition(".")[2] in ("dataclass", "define", "attrs", "s", "frozen")
+        if isinstance(value, Func):
+            _register(machine, value, cls, origin)
     cls.dataclass = (
         cls.dataclass
         or any(isinstance(b, ClassVal) and b.dataclass for b in bases)
