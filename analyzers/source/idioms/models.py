@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from analyzers.source.idioms.named import NAMES
 from analyzers.source.idioms.optimisation import optimizer_calls
 from analyzers.source.idioms.training import Training
 from analyzers.source.knowledge.lookup import model_parameters, parameters_in_name
@@ -41,7 +42,7 @@ def trained_model(reading: Reading, training: Training) -> Val | None:
         first = call.argument(0, "params")
         found = _owner_of_parameters(first, 0)
         if isinstance(found, Obj | Unknown) and isinstance(unwrapped(found), Obj):
-            return unwrapped(found)
+            return found if _several(found) else unwrapped(found)
     for call in reading.calls:
         if call.path.endswith("Optimizer") and "nnx" in call.path and call.args:
             return unwrapped(call.args[0])
@@ -55,15 +56,57 @@ def trained_model(reading: Reading, training: Training) -> Val | None:
             model = training.call.receiver.call.argument(0, "model") or training.call.receiver
         if model is not None:
             return unwrapped(model)
-    models = [c.result for c in reading.calls if is_module_call(c) and isinstance(c.result, Obj) and not c.loops]
-    if not models:
-        return None
-    # Parts are built inside the whole, or before it and given to it.
-    whole: Obj = models[0]
-    for other in models[1:]:
-        if any(unwrapped(part) is whole for part in other.attrs.values()):
-            whole = other
-    return unwrapped(whole)
+    return _outermost(reading, training)
+
+
+def _outermost(reading: Reading, training: Training) -> Val | None:
+    """The one network that was built before the training and is no part of another; several are not told apart."""
+    models = []
+    for call in reading.calls:
+        if call is training.call:
+            break
+        if is_module_call(call) and isinstance(call.result, Obj) and not call.loops:
+            models.append(call)
+    found = [c.result for c in models if isinstance(c.result, Obj)]
+    tops = [c.result for c in models if isinstance(c.result, Obj) and "__init__" not in c.callers[:1]] or found
+    wholes = [m for m in tops if not any(any(unwrapped(p) is m for p in o.attrs.values()) for o in found if o is not m)]
+    named = {_class_of(m): m for m in reversed(wholes or tops)}
+    if len(named) > 1:
+        return Unknown("one of several models", wholes[0].origin if wholes else Origin(), tuple(named.values()))
+    return unwrapped(next(iter(named.values()))) if named else None
+
+
+def _several(value: Val) -> bool:
+    """Whether a value may be one of several networks of different classes, none of which holds the others."""
+    if not isinstance(value, Unknown):
+        return False
+    options = [option for option in map(unwrapped, value.options) if isinstance(option, Obj) and _is_network(option)]
+    wholes = [o for o in options if not any(holds(other, o) for other in options if other is not o)]
+    return len({_class_of(option) for option in wholes}) > 1
+
+
+def _class_of(model: Obj) -> str:
+    return model.cls.name if isinstance(model.cls, ClassVal) else model.cls.path
+
+
+def holds(whole: Val, part: Val) -> bool:
+    """Whether an object is another one, or has it among what it holds or was made from."""
+    waiting: list[Val] = [whole]
+    for _ in range(200):
+        if not waiting:
+            return False
+        value = waiting.pop()
+        if value is part:
+            return True
+        if isinstance(value, Obj):
+            waiting.extend(v for v in value.attrs.values() if isinstance(v, Obj | Seq))
+            if isinstance(value.cls, Ext) and value.call is not None:
+                waiting.extend(v for v in value.call.args if isinstance(v, Obj))
+        elif isinstance(value, Seq):
+            waiting.extend(value.items[:20])
+        elif isinstance(value, Unknown):
+            waiting.extend(value.options)
+    return True
 
 
 def is_module_call(call: Call) -> bool:
@@ -127,6 +170,8 @@ def _owner_of_parameters(value: Val | None, depth: int) -> Val | None:
 
 def model_name(reading: Reading, training: Training) -> tuple[str, float, Origin] | None:
     """The model's name, how sure, and where."""
+    model = trained_model(reading, training)
+    told = _told(reading)
     loaded = [
         c
         for c in reading.calls
@@ -134,22 +179,21 @@ def model_name(reading: Reading, training: Training) -> tuple[str, float, Origin
     ]
     for call in loaded:
         owner = call.path.rpartition(".")[0].rpartition(".")[2]
-        if _NOT_MODELS.search(owner):
+        if _NOT_MODELS.search(owner) or _is_helper(reading, training, call, model, told):
             continue
         text = as_text(
             call.argument(1 if call.name == "pipeline" else 0, "pretrained_model_name_or_path", "model_name", "model")
         )
         if text:
             return text, 0.9, _text_origin(call)
-    model = trained_model(reading, training)
     if isinstance(model, Obj):
         found = _object_name(reading, model)
         if found is not None:
+            if told is not None and _is_variant(model, told[0]) and (told[2].how == "override" or not _shape(model)):
+                return told[0], max(told[1], found[1]), told[2]
             return found
-    setting = reading.settings.get("model")
-    text = as_text(setting.value) if setting is not None else None
-    if text and setting is not None:
-        return text, setting.confidence, setting.origin
+    if told is not None:
+        return told
     layers, hidden = reading.number("layers"), reading.number("hidden")
     if reading.words_read_unseen and layers is not None and hidden is not None and layers[0] > 0:
         kind = re.sub(r"^pretrain_|\.py$", "", reading.launch.program.rpartition("/")[2]).upper() or "transformer"
@@ -160,6 +204,63 @@ def model_name(reading: Reading, training: Training) -> tuple[str, float, Origin
         if isinstance(written, str) and written:
             return "/".join(written.split("/")[-4:]), 0.55, load.origin
     return None
+
+
+#: Options by which a network's variant is chosen through its description or its weights.
+_FILES_OF_MODELS = ("cfg", "model_cfg", "model_config", "weights")
+
+
+def _told(reading: Reading) -> tuple[str, float, Origin] | None:
+    """The model that the job is told to use, by a name or by a file named after it (``--cfg yolov5s.yaml``)."""
+    for name in NAMES["model"]:
+        value = reading.machine.told.get(name)
+        if value is not None and isinstance(value.value, str) and value.value:
+            return re.sub(_ENDINGS, "", value.value), 0.75, value.origin
+    setting = reading.settings.get("model")
+    text = as_text(setting.value) if setting is not None else None
+    if text and setting is not None:
+        return text, setting.confidence, setting.origin
+    for name in _FILES_OF_MODELS:
+        value = reading.machine.told.get(name)
+        written = as_text(value) or ""
+        stem = re.sub(_ENDINGS, "", written).rpartition("/")[2]
+        if value is not None and stem != written and _SIZED.search(stem):
+            return stem, 0.75, value.origin
+    return None
+
+
+_ENDINGS = r"\.(ya?ml|json|toml|pth?|pth\.tar|ckpt|safetensors|bin|cfg)$"
+_GENERAL_CLASS = re.compile(
+    r"(Detection|Classification|Segmentation|Base|My|Custom|Simple)?(Model|Net|Network|Detector|Classifier|Backbone)"
+    r"(Wrapper)?|Ensemble"
+)
+
+
+def _is_variant(model: Obj, told: str) -> bool:
+    """Whether a name that the job is told is one variant of the class (``DiT-XL/2``), which itself tells less."""
+    if not isinstance(model.cls, ClassVal):
+        return False
+    initials = "".join(c for c in model.cls.name if c.isupper()).lower()
+    name, plain = _plain(model.cls.name), _plain(told)
+    return (
+        name in plain
+        or (len(initials) > 1 and plain.startswith(initials))
+        or (_GENERAL_CLASS.fullmatch(model.cls.name) is not None and _SIZED.search(told) is not None)
+    )
+
+
+def _is_helper(
+    reading: Reading, training: Training, call: Call, model: Val | None, told: tuple[str, float, Origin] | None
+) -> bool:
+    """Whether a loaded network only serves another one, which learns or is what the job was told to use."""
+    if isinstance(model, Obj) and call.result is not None and training.call is not None:
+        return not holds(model, call.result)
+    if told is not None and as_text(call.argument(0, "pretrained_model_name_or_path")) == told[0]:
+        return False
+    own = [c.result for c in reading.calls if is_module_call(c) and isinstance(c.result, Obj)]
+    return told is not None and any(
+        _plain(_class_of(o)) in _plain(told[0]) and not holds(o, call.result or o) for o in own
+    )
 
 
 def _text_origin(call: Call) -> Origin:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 
-from analyzers.source.idioms.models import model_name, trained_model
+from analyzers.source.idioms.models import holds, model_name, trained_model
 from analyzers.source.idioms.named import launch_options
 from analyzers.source.idioms.optimisation import optimizer_calls
 from analyzers.source.idioms.training import Training, is_optimizer
 from analyzers.source.program.events import Call
-from analyzers.source.program.values import Const, Ext, Map, Obj, Origin, Seq, Val
+from analyzers.source.program.values import Const, Ext, Map, Obj, Origin, Unknown, Val
 from analyzers.source.reading import Reading, as_flag, as_text
 
 _TORCH = frozenset({"torch", "torchvision", "torchaudio", "transformers", "accelerate", "deepspeed", "timm", "trl",
@@ -186,6 +186,8 @@ def _start_weights(reading: Reading) -> Origin | None:
         value = reading.machine.reads.get(name)
         if isinstance(value, Const) and value.value not in (None, False, "", 0, "None", "none"):
             return value.origin
+        if isinstance(value, Unknown) and value.why == "launch argument":
+            return value.origin  # a path that only the shell knows (--finetune $CHECKPOINT)
     return None
 
 
@@ -236,22 +238,11 @@ def _applied(reading: Reading) -> tuple[str, float, Origin] | None:
 def _is_trained(reading: Reading, training: Training, loaded: Call) -> bool:
     """Whether the loaded model is the one that learns, not a frozen helper beside it."""
     model = trained_model(reading, training)
+    if isinstance(model, Unknown) and isinstance(loaded.result, Obj):
+        return not loaded.guards and any(holds(option, loaded.result) for option in model.options)
     if not isinstance(model, Obj) or not isinstance(loaded.result, Obj):
         return True
-    waiting: list[Val] = [model]
-    for _ in range(200):
-        if not waiting:
-            return False
-        value = waiting.pop()
-        if value is loaded.result:
-            return True
-        if isinstance(value, Obj):
-            waiting.extend(v for v in value.attrs.values() if isinstance(v, Obj | Seq))
-            if isinstance(value.cls, Ext) and value.call is not None:
-                waiting.extend(v for v in value.call.args if isinstance(v, Obj))
-        elif isinstance(value, Seq):
-            waiting.extend(value.items[:20])
-    return True
+    return holds(model, loaded.result)
 
 
 def pretrained_call(reading: Reading) -> Call | None:

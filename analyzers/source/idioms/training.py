@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analyzers.source.program.events import Call, Guard, Loop
-from analyzers.source.program.values import Const, Ext, Obj, Range, Unknown, Val
+from analyzers.source.program.values import Const, Ext, Obj, Origin, Range, Unknown, Val
 from analyzers.source.reading import Reading, as_number
 
 _LEARNING = frozenset({"backward", "train_batch", "apply_gradients", "minimize", "train_on_batch", "apply_updates"})
@@ -104,6 +104,25 @@ def slice_size(loop: Loop) -> int | None:
         return None
     start, stop, step = (as_number(v) for v in (loop.iterable.start, loop.iterable.stop, loop.iterable.step))
     return int(step) if start == 0 and stop is None and step is not None and step > 1 else None
+
+
+_STEPS = frozenset({"step", "apply_gradients", "update"})
+
+
+def stepped_slice(reading: Reading, training: Training) -> tuple[int, Origin] | None:
+    """The part of the data that each optimizer step learns from, where the innermost loop goes over slices.
+
+    ``for start in range(0, batch_size, minibatch_size): ...; optimizer.step()``.
+    """
+    inner = training.loops[-1] if training.loops and not training.trainer else None
+    if inner is None or not isinstance(inner.iterable, Range) or len(training.loops) < 2:
+        return None
+    stop, step = as_number(inner.iterable.stop), as_number(inner.iterable.step)
+    if step is None or step <= 1 or stop is None or stop <= step or as_number(inner.iterable.start) != 0:
+        return None
+    steps = any(c.name in _STEPS and c.loops and c.loops[-1] is inner for c in reading.calls)
+    place = getattr(inner.iterable.step, "origin", inner.origin)
+    return (int(step), place) if steps else None
 
 
 def count_of(loop: Loop) -> Const | None:
