@@ -8,7 +8,7 @@ import re
 from analyzers.source.idioms.named import base_name
 from analyzers.source.idioms.resources import data_parallel_size
 from analyzers.source.idioms.schedule import test_text
-from analyzers.source.idioms.training import Training, accumulation_in, data_loop, slice_size, stepped_slice
+from analyzers.source.idioms.training import Training, accumulation_in, data_loop, is_estimator, slice_size, stepped_slice
 from analyzers.source.knowledge.lookup import dataset_entry
 from analyzers.source.program.events import Call, Guard
 from analyzers.source.program.values import ClassVal, Const, Ext, Func, Obj, Origin, Scaled, Seq, Unknown, Val
@@ -174,7 +174,7 @@ def _accumulation(reading: Reading, training: Training) -> int | None:
         if "lightning" in reading.settings and training.trainer:
             reading.offer("grad_accum", 1, 0.85)
             return 1
-        if training.call is not None and "keras" in training.call.path:
+        if training.call is not None and ("keras" in training.call.path or is_estimator(training.call)):
             reading.offer("grad_accum", 1, 0.8)
             return 1
         return None

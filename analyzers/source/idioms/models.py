@@ -42,7 +42,7 @@ def trained_model(reading: Reading, training: Training) -> Val | None:
         first = call.argument(0, "params")
         found = _owner_of_parameters(first, 0)
         if isinstance(found, Obj | Unknown) and isinstance(unwrapped(found), Obj):
-            return found if _several(found) else unwrapped(found)
+            return found if _several(found) else _whole_of(reading, unwrapped(found))
     for call in reading.calls:
         if call.path.endswith("Optimizer") and "nnx" in call.path and call.args:
             return unwrapped(call.args[0])
@@ -57,6 +57,17 @@ def trained_model(reading: Reading, training: Training) -> Val | None:
         if model is not None:
             return unwrapped(model)
     return _outermost(reading, training)
+
+
+def _whole_of(reading: Reading, part: Val) -> Val:
+    """The program's network of which only a library's layer is trained (the head, for a linear probe)."""
+    if not isinstance(part, Obj) or isinstance(part.cls, ClassVal) or not part.cls.path.startswith("torch.nn."):
+        return part
+    for call in reading.calls:
+        whole = call.result
+        if is_module_call(call) and isinstance(whole, Obj) and isinstance(whole.cls, ClassVal) and holds(whole, part):
+            return whole
+    return part
 
 
 def _outermost(reading: Reading, training: Training) -> Val | None:

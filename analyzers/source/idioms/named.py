@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analyzers.source.idioms.training import is_estimator
 from analyzers.source.launch.words import UNKNOWN
 from analyzers.source.library.configs import config_value, override_value, readable
 from analyzers.source.program.events import Call
@@ -208,6 +209,8 @@ def _trainer(reading: Reading, call: Call) -> None:
         reading.set("accelerate", Const(True, call.origin), 0.9)
         if as_flag(call.kwargs.get("cpu")) is True:
             reading.set("force_cpu", Const(True, call.origin), 0.9)
+    elif is_estimator(call):
+        _estimator(reading, call)
     elif (
         call.name in ("fit", "fit_generator")
         and ("keras" in call.path or "epochs" in call.kwargs)
@@ -215,6 +218,22 @@ def _trainer(reading: Reading, call: Call) -> None:
     ):
         reading.set("epochs", call.argument(3 if "keras" in call.path else None, "epochs"), 0.88, call.origin)
         reading.set("batch", call.argument(2 if "keras" in call.path else None, "batch_size"), 0.85, call.origin)
+
+
+def _estimator(reading: Reading, call: Call) -> None:
+    """What a TensorFlow Estimator was built with, and for how long it is to train."""
+    spec = call.argument(1, "train_spec") if call.name == "train_and_evaluate" else None
+    told = spec.call if isinstance(spec, Obj) else call
+    if told is not None:
+        limit = told.argument(None, "max_steps") or told.argument(None, "steps")
+        reading.set("max_steps_hf", limit, 0.9, call.origin)
+    owner = call.argument(0, "estimator") if call.name == "train_and_evaluate" else call.receiver
+    made = owner.call if isinstance(owner, Obj) else None
+    if made is not None:
+        reading.set("global_batch", made.argument(None, "train_batch_size"), 0.9, made.origin)
+        on_tpu = made.argument(None, "use_tpu")
+        if on_tpu is not None and as_flag(on_tpu) is not False:
+            reading.open_facts.add("num_gpus")
 
 
 # --- DeepSpeed configuration --------------------------------------------------------------------------------------

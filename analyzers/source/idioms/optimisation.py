@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from analyzers.source.idioms.bounds import bounds
 from analyzers.source.idioms.training import Training
@@ -41,10 +42,28 @@ def optimizer_calls(reading: Reading) -> list[Call]:
     """Optimizer constructions that were reached, in order."""
     found = []
     for call in reading.calls:
-        name = call.path.partition("<")[0].rpartition(".")[2].lower()
-        if name in _OPTIMIZERS and call.path.startswith(_OPTIMIZER_HOMES) and "()." not in call.path:
+        if call.path.startswith(_OPTIMIZER_HOMES) and "()." not in call.path and _optimizer_of(call) is not None:
             found.append(call)
     return found
+
+
+_OF_TENSORFLOW = {"GradientDescentOptimizer": "SGD", "MomentumOptimizer": "SGD", "RMSPropOptimizer": "RMSprop"}
+#: Optimizers that work through another one.
+_WRAPPERS = re.compile(r"SAM|Lookahead|FP16|BF16|Mixed|Zero|Wrap|Schedule|Noam|Distributed|Sharded|Multi|EMA|SWA")
+
+
+def _optimizer_of(call: Call) -> tuple[str, float | None] | None:
+    """Usual name and default rate of the optimizer that a call builds: a library's, or the program's own class."""
+    base, _, own = call.path.partition("<")
+    base, own = base.rpartition(".")[2], own.rstrip(">")
+    if call.path.startswith("tensorflow.") and base.endswith("Optimizer") and base != "Optimizer":
+        base = _OF_TENSORFLOW.get(base, base.removesuffix("Optimizer"))
+        known = _OPTIMIZERS.get(base.lower())
+        return (known[0], None) if known is not None else None
+    known = _OPTIMIZERS.get(base.lower())
+    if known is not None or base != "Optimizer" or not own or _WRAPPERS.search(own):
+        return known
+    return _OPTIMIZERS.get(own.lower(), (own, None))[0], None
 
 
 def offer_optimizer(reading: Reading, training: Training) -> None:
@@ -65,7 +84,7 @@ def offer_optimizer(reading: Reading, training: Training) -> None:
         _hf_optimizer(reading)
     if calls:
         best = calls[0]
-        usual_name, default = _OPTIMIZERS[best.path.partition("<")[0].rpartition(".")[2].lower()]
+        usual_name, default = _optimizer_of(best) or ("", None)
         different = {c.path for c in calls if c.guards} | {best.path}
         sure = 0.92 if len(different) == 1 else 0.55
         reading.offer("optimizer", usual_name, sure, best.origin)
@@ -120,7 +139,8 @@ def _hf_optimizer(reading: Reading) -> None:
 
 def _learning_rate(reading: Reading, call: Call, default: float | None) -> None:
     stepwise = [value for name, value in reading.record.settings if name == "param_groups.lr by step"]
-    value = call.argument(None if "optax" not in call.path and "keras" not in call.path else 0, "lr", "learning_rate")
+    first = call.path.startswith(("optax", "tensorflow")) or "keras" in call.path
+    value = call.argument(0 if first else None, "lr", "learning_rate")
     if value is None:
         value = call.argument(1) if call.path.startswith(("torch", "optim")) and len(call.args) > 1 else None
     if stepwise and (value is None or as_number(value) == 0):

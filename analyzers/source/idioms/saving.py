@@ -6,7 +6,7 @@ import ast
 import re
 
 from analyzers.source.idioms.named import launch_options
-from analyzers.source.idioms.training import Training
+from analyzers.source.idioms.training import Training, is_estimator
 from analyzers.source.program.events import Call
 from analyzers.source.program.values import Const, Origin
 from analyzers.source.reading import Reading, as_flag, as_text
@@ -56,6 +56,10 @@ def is_write(call: Call) -> float:
 
 def offer_saving(reading: Reading, training: Training) -> None:
     """``checkpoints`` and ``resumable``."""
+    if training.call is not None and is_estimator(training.call):
+        reading.offer("checkpoints", True, 0.88, training.call.origin, "default")
+        reading.offer("resumable", True, 0.85, training.call.origin, "default")
+        return
     _checkpoints(reading, training)
     _resumable(reading, training)
 

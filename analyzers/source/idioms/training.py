@@ -61,6 +61,8 @@ def trainer_calls(reading: Reading) -> list[Call]:
     """Calls that hand the loop over to a library: ``Trainer.fit``, ``trainer.train()``, ``model.fit``."""
     found = []
     for call in reading.calls:
+        if call.name == "train_and_evaluate" and ".estimator." in call.path:
+            found.append(call)
         if call.name not in _TRAINER_STARTS or "()." not in call.path:
             continue
         owner = call.path.rpartition("().")[0]
@@ -71,10 +73,18 @@ def trainer_calls(reading: Reading) -> list[Call]:
     return found
 
 
+def is_estimator(call: Call) -> bool:
+    """Whether a call starts a training by TensorFlow's Estimator: it saves, and goes on from what it finds saved."""
+    return call.path.startswith("tensorflow.") and "stimator" in call.path and call.name.startswith("train")
+
+
 def find_training(reading: Reading) -> Training:
     """The training of this program: the learning call that stands in the most loops, else a trainer's start."""
     if reading.run is not None:
         return Training(reading.run, reading.run.loops, trainer=True, described=True)
+    estimators = [c for c in trainer_calls(reading) if is_estimator(c)]
+    if estimators:
+        return Training(estimators[-1], estimators[-1].loops, trainer=True)
     learning = learning_calls(reading)
     if learning:
         best = max(learning, key=lambda c: len(c.loops))

@@ -7,6 +7,8 @@ from analyzers.source.library import (
     arguments,
     builtin,
     configs,
+    environments,
+    estimators,
     flags,
     frameworks,
     layers,
@@ -22,6 +24,6 @@ from analyzers.source.library import (
 )
 
 __all__ = [
-    "arguments", "builtin", "configs", "flags", "frameworks", "layers", "lightning_cli", "methods", "nodes",
+    "arguments", "builtin", "configs", "environments", "estimators", "flags", "frameworks", "layers", "lightning_cli", "methods", "nodes",
     "pyconfigs", "signatures", "submission", "system", "timm_factories", "typed_cli",
 ]  # fmt: skip

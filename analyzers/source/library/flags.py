@@ -69,12 +69,12 @@ def typed(text: str, kind: str, origin: Origin) -> Val:
     return Const(text, place)
 
 
+#: Where TensorFlow keeps what became absl's flags.
+HOMES = ("absl.flags", "tensorflow.flags", "tensorflow.app.flags", "tensorflow.compat.v1.flags",
+         "tensorflow.compat.v1.app.flags", "tensorflow.python.platform.flags", "gflags")  # fmt: skip
+
 for _kind in _DEFINERS:
-    models(
-        f"absl.flags.DEFINE_{_kind}",
-        f"tensorflow.app.flags.DEFINE_{_kind}",
-        f"tensorflow.compat.v1.flags.DEFINE_{_kind}",
-    )(_define)
+    models(*(f"{home}.DEFINE_{_kind}" for home in HOMES))(_define)
 
 
 @models("ml_collections.config_flags.DEFINE_config_file", "config_flags.DEFINE_config_file",
@@ -118,7 +118,7 @@ def _literal(text: str, origin: Origin) -> Val:
     return Const(value, place) if isinstance(value, str | int | float | bool | None) else Unknown("flag", place)
 
 
-@models("absl.app.run", "tensorflow.app.run", "tensorflow.compat.v1.app.run")
+@models("absl.app.run", "tensorflow.app.run", "tensorflow.compat.v1.app.run", "tensorflow.python.platform.app.run")
 def _run(a: Arguments) -> Val | None:
     main = a.get(0, "main")
     if main is None:

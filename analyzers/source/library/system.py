@@ -5,6 +5,8 @@ from __future__ import annotations
 import posixpath
 
 from analyzers.source.launch.words import UNKNOWN
+from analyzers.source.library.estimators import MODES
+from analyzers.source.library.flags import HOMES
 from analyzers.source.program.expressions import known_items
 from analyzers.source.program.machine import Machine
 from analyzers.source.program.native import HANDLERS, Arguments, models
@@ -49,8 +51,10 @@ def prepare(machine: Machine) -> None:
     values["sys.argv"] = Seq(arguments, "list", Origin("launch", 1))
     values["os.environ"] = environment(machine)
     values["absl.flags.FLAGS"] = Map({}, attr=True, open=True, label="flags")
-    values["tensorflow.app.flags.FLAGS"] = values["absl.flags.FLAGS"]
+    for home in HOMES:
+        values[f"{home}.FLAGS"] = values["absl.flags.FLAGS"]
     values["torch.backends.mps.is_available"] = Native("mps", lambda a: Const(False, a.origin))
+    values.update(MODES)
     machine.handlers = HANDLERS
 
 
