@@ -47,7 +47,7 @@ def prepare(machine: Machine) -> None:
     arguments: list[Val] = [Const(program, Origin("launch", 1))]
     for word in machine.launch.arguments:
         origin = Origin(word.file or "launch", word.line or 1, "override")
-        arguments.append(Const(word.text, origin) if word.known else Unknown("launch argument", origin))
+        arguments.append(Const(word.text, origin) if word.known else partly_known(word.text, origin))
     values["sys.argv"] = Seq(arguments, "list", Origin("launch", 1))
     values["os.environ"] = environment(machine)
     values["absl.flags.FLAGS"] = Map({}, attr=True, open=True, label="flags")
@@ -56,6 +56,11 @@ def prepare(machine: Machine) -> None:
     values["torch.backends.mps.is_available"] = Native("mps", lambda a: Const(False, a.origin))
     values.update(MODES)
     machine.handlers = HANDLERS
+
+
+def partly_known(text: str, origin: Origin) -> Unknown:
+    """A word of the launch of which a part is not known: ``detail`` keeps what it is written as."""
+    return Unknown("launch argument", origin, detail=("word", text))
 
 
 def environment(machine: Machine) -> Map:
