@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from analyzers.source.idioms.named import launch_options
+from analyzers.source.idioms.named import launch_options, measured_only
 from analyzers.source.knowledge.lookup import dataset_entry
 from analyzers.source.program.events import Call
 from analyzers.source.program.values import Origin, Seq, Unknown, Val
@@ -26,6 +26,8 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{2,}")
 def offer_dataset(reading: Reading) -> None:
     """``dataset``: the name under which it is loaded."""
     found = [(name, sure, call) for call in reading.calls for name, sure in [_dataset_of(call) or ("", 0.0)] if name]
+    if reading.value("workload_type") in ("train", "finetune"):
+        found = [f for f in found if not _only_measured(reading, f[2])]
     surest = max((sure for _, sure, _ in found), default=0.0)
     names = {name for name, sure, _ in found if sure == surest}
     # One of several branches, and not known which.
@@ -44,6 +46,12 @@ def offer_dataset(reading: Reading) -> None:
     tasks = as_text(options.get("task_list")) or as_text(options.get("tasks"))
     if tasks and reading.launch.entry is None:
         reading.offer("dataset", tasks[:200], 0.7, Origin("launch", 1))
+
+
+def _only_measured(reading: Reading, call: Call) -> bool:
+    """Whether a data set is opened where the launch says that validation or test data are."""
+    where = as_text(call.argument(0, "root"))
+    return where is not None and measured_only(reading, where)
 
 
 def told_name(text: str) -> str | None:
@@ -136,10 +144,16 @@ def offer_sample_sizes(reading: Reading) -> None:
     task = str(reading.value("task") or "")
     if task.startswith("image") or "detection" in task or "segmentation" in task:
         _image_size(reading)
+    elif not task and any(_PICTURES.search(call.path) for call in reading.calls):
+        _image_size(reading)
     elif task and not task.startswith(("toy", "reinforcement")):
         setting = reading.number("seq_len")
         if setting is not None and setting[0] > 0:
             reading.offer("seq_len", int(setting[0]), max(0.7, setting[1].confidence), setting[1].origin)
+
+
+_RESIZES = re.compile(r"^(random_?)?(resized?|resized?_?crop|letter_?box|center_?crop)(_|$|[A-Z])", re.IGNORECASE)
+_PICTURES = re.compile(r"torchvision\.(transforms|datasets|models)|\.Conv2d$|(^|\.)PIL\.")
 
 
 def _image_size(reading: Reading) -> None:
@@ -156,6 +170,12 @@ def _image_size(reading: Reading) -> None:
     if setting is not None and 0 < setting[0] < 10_000:
         reading.offer("image_size", int(setting[0]), max(0.7, setting[1].confidence), setting[1].origin)
         return
+    fed = as_number(reading.machine.reads.get("input_size"))
+    if fed is not None and 0 < fed < 10_000 and any(call.name.endswith("Conv2d") for call in reading.calls):
+        reading.offer("image_size", int(fed), 0.7, getattr(reading.machine.reads["input_size"], "origin", None))
+        return
+    if any(_RESIZES.search(call.name) for call in reading.calls):
+        return  # to a size that is not known
     entry = dataset_entry(str(reading.value("dataset") or ""))
     if entry is not None and entry.image_size and entry.name not in ("ImageNet", "FakeData"):
         reading.offer("image_size", entry.image_size, 0.8, None, "looked_up")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from analyzers.source.idioms.training import is_estimator
+import re
+
+from analyzers.source.idioms.training import find_training, is_estimator
 from analyzers.source.launch.words import UNKNOWN
 from analyzers.source.library.configs import config_value, override_value, readable
 from analyzers.source.program.events import Call
@@ -34,7 +36,7 @@ NAMES: dict[str, tuple[str, ...]] = {
                 "max_length", "bptt", "model_max_length", "cutoff_len", "max_source_length", "ctx_len", "n_ctx",
                 "input_length", "max_len", "maxlen"),
     "image_size": ("image_size", "img_size", "imagesize", "crop_size", "input_resolution", "resolution",
-                   "train_crop_size"),
+                   "train_crop_size", "imgsz", "crop"),
     "model": ("model_name_or_path", "pretrained_model_name_or_path", "model_name", "model_id", "base_model", "arch",
               "backbone",
               "model", "model_type"),
@@ -137,14 +139,32 @@ def _launch_words(reading: Reading) -> None:
 def _read_names(reading: Reading) -> None:
     """Values the program reads under a common name: set and used, though we did not see what for."""
     seen = {name.lower(): value for name, value in reading.machine.reads.items()}
+    learns = find_training(reading).call is not None
     for setting, names in NAMES.items():
         for position, name in enumerate(names):
             value = seen.get(name)
+            if setting in _TEXTS:
+                value = reading.machine.told.get(name, value)
+                text = as_text(value)
+                if text in _BY_NAME or (text and setting == "dataset" and learns and measured_only(reading, text)):
+                    continue  # a name for such a thing, or what is only measured on
             listed = isinstance(value, Seq) and setting == "dataset"
             if listed or (isinstance(value, Const) and value.value is not None):
                 # What the launch itself says tells more than what the program calls so on its way.
                 given = 0.05 if setting == "dataset" and _is_given(value) else 0.0
                 reading.set(setting, value, 0.62 - 0.005 * position + given)
+
+
+_TEXTS = ("dataset", "model", "optimizer")
+_MEASURED = re.compile(r"(^|_)(val|valid|validation|eval|evaluation|test|dev)(_|$)", re.IGNORECASE)
+
+
+def measured_only(reading: Reading, text: str) -> bool:
+    """Whether the launch gives a text under names for validation or test data only."""
+    given = {name: value for name, value in reading.machine.told.items() if value.value == text}
+    measured = [value for name, value in given.items() if _MEASURED.search(name)]
+    # What a function calls such a path on its way is still the same word of the launch.
+    return bool(measured) and all(any(value is other for other in measured) for value in given.values())
 
 
 def _is_given(value: Val | None) -> bool:
