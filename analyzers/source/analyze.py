@@ -8,7 +8,7 @@ from analyzers.source.cache import ReadingCache
 from analyzers.source.directive import SourceOffError
 from analyzers.source.files import Tree
 from analyzers.source.fingerprint import fingerprint
-from analyzers.source.idioms import batch, models, named, optimisation, resources, saving, schedule, subject
+from analyzers.source.idioms import batch, known, models, named, optimisation, resources, saving, schedule, subject
 from analyzers.source.idioms.training import find_training
 from analyzers.source.launch.model import Launch
 from analyzers.source.launch.read import read_launch, with_request
@@ -83,6 +83,7 @@ def gather(reading: Reading, tree: Tree) -> None:
     if reading.launch.kind == "none":
         return
     _guarded(tree, lambda: named.collect(reading))
+    _guarded(tree, lambda: known.offer_known(reading))
     training = find_training(reading)
     steps: tuple[Callable[[], None], ...] = (
         lambda: subject.offer_framework(reading),
@@ -94,6 +95,7 @@ def gather(reading: Reading, tree: Tree) -> None:
         lambda: subject.offer_sample_sizes(reading),
         lambda: schedule.offer_schedule(reading, training),
         lambda: batch.offer_batches(reading, training),
+        lambda: known.scale_learning_rate(reading),
         lambda: optimisation.offer_optimizer(reading, training),
         lambda: optimisation.offer_precision(reading, training),
         lambda: saving.offer_saving(reading, training),

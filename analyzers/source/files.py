@@ -15,6 +15,7 @@ from analyzers.source import directive
 from analyzers.source.decoding import decoded
 from analyzers.source.ignore import Ignored, ignored_in
 from analyzers.source.limits import TOO_LONG, Deadline
+from analyzers.source.project import project_of
 
 #: A source file above this is not read: parsing it would take longer than a submission may wait.
 FILE_BYTES_MAX = 1_000_000
@@ -36,8 +37,11 @@ class Tree:
     """A work dir opened for reading. Paths are POSIX-style and relative to ``root``.
 
     ``overlay`` holds files that a launch script would write before it starts the program (here-documents).
-    Symbolic links are followed only while they stay inside the tree; FIFOs and devices are never opened, nor is what
-    ``ignored`` names. ``seen`` is every look at the work dir with its answer, so that a later one can be compared.
+    Symbolic links are followed only while they stay inside the project; FIFOs and devices are never opened, nor is what
+    ``ignored`` names. ``above`` is the way up to the top of the project that the work dir lies in (``../..``; empty
+    where it is the top): a program started in a folder of a package that was installed in place imports from there, and
+    so far up a path may climb. ``seen`` is every look at the work dir with its answer, so that a later one can be
+    compared.
     """
 
     root: Path | None
@@ -49,16 +53,22 @@ class Tree:
     withheld: set[str] = field(default_factory=set)
     ignored: Ignored = field(default_factory=Ignored)
     off: bool = False
+    above: str = ""
     _texts: dict[str, str | None] = field(default_factory=dict)
     _kinds: dict[str, bool] = field(default_factory=dict)
     _names: dict[str, list[str]] | None = None
     _real_root: str = ""
+    _project: str = ""
     _bytes_read: int = 0
     _files_read: int = 0
 
     def __post_init__(self) -> None:
         if self.root is not None:
             self._real_root = os.path.realpath(self.root)
+            self._project = project_of(self._real_root)
+            way = os.path.relpath(self._project, self._real_root)
+            self.above = "" if way == "." else way
+            self.seen.append(("project", "", self.above))
             self.ignored = ignored_in(self.root)
             if self.ignored.problem:
                 self.warn(self.ignored.problem)
@@ -85,7 +95,7 @@ class Tree:
             self.warn(f"{name} is not in the work dir; {consequence}")
 
     def is_file(self, path: str) -> bool:
-        """Whether ``path`` names a regular file inside the tree (one that is ignored included)."""
+        """Whether ``path`` names a regular file inside the project (one that is ignored included)."""
         if path in self.overlay:
             return True
         if path not in self._kinds:
@@ -127,6 +137,8 @@ class Tree:
         kind, path, _ = look
         if kind == "rules":
             return self._rules_look()
+        if kind == "project":
+            return kind, path, self.above
         if kind == "file":
             return kind, path, self.is_file(path)
         if kind == "dir":
@@ -174,7 +186,7 @@ class Tree:
             return None
         try:
             real = os.path.realpath(f"{self._real_root}/{normal(path)}")
-            if real != self._real_root and not real.startswith(self._real_root.rstrip("/") + "/"):
+            if real != self._project and not real.startswith(self._project.rstrip("/") + "/"):
                 return None
             mode = Path(real).stat().st_mode
         except (OSError, ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -29,7 +30,9 @@ class Setting:
 class Reading:
     """One job while its facts are put together.
 
-    ``processes`` is the world size where the launch command fixes it; ``devices`` the GPUs that one process sees.
+    ``processes`` is the world size where the launch command fixes it; ``devices`` the GPUs that one process sees;
+    ``run`` the call by which a framework that is described runs the training; ``open_facts`` what it decides by
+    something that can not be known, so that nothing else may say it.
     """
 
     launch: Launch
@@ -38,6 +41,8 @@ class Reading:
     settings: dict[str, Setting] = field(default_factory=dict)
     processes: int | None = None
     devices: int | None = None
+    run: Call | None = None
+    open_facts: set[str] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -75,7 +80,7 @@ class Reading:
     ) -> None:
         """Offer a fact; the surer offer stays, the first among equals."""
         value = presentable(value)
-        if value is None:
+        if value is None or name in self.open_facts:
             return
         known = self.facts.get(name)
         if known is not None and known.confidence >= confidence:
@@ -135,7 +140,7 @@ def as_number(value: Val | None) -> int | float | None:
     """A setting as a number, text such as ``"3e-4"`` and ``"220_000_000"`` included."""
     if isinstance(value, Const) and not isinstance(value.value, bool):
         if isinstance(value.value, int | float):
-            return value.value
+            return value.value if math.isfinite(value.value) else None
         if isinstance(value.value, str) and len(value.value) < 40:
             for kind in (int, float):
                 try:

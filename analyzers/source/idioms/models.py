@@ -13,7 +13,9 @@ from analyzers.source.program.events import Call
 from analyzers.source.program.values import Bound, ClassVal, Const, Ext, Map, Obj, Origin, Seq, Unknown, Val
 from analyzers.source.reading import Reading, as_number, as_text
 
-_NOT_MODELS = re.compile(r"Tokenizer|Processor|Config|FeatureExtractor|Scheduler|Dataset|Loss|Trainer|Arguments")
+_NOT_MODELS = re.compile(
+    r"Tokenizer|Processor|Config|FeatureExtractor|Scheduler|Dataset|DataModule|Callback|Loss|Trainer|Arguments"
+)
 _MODULE_CALL = re.compile(
     r"(torch\.nn|nn|flax\.nnx|flax\.linen|lightning|pytorch_lightning|keras|tensorflow\.keras)[\w.]*<"
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analyzers.source.idioms.training import Training
 from analyzers.source.program.events import Call
-from analyzers.source.program.values import Bound, Const, Ext, Obj, Origin, Seq, Unknown, Val
+from analyzers.source.program.values import Bound, Const, Ext, Map, Obj, Origin, Seq, Unknown, Val
 from analyzers.source.reading import Reading, as_flag, as_number, as_text
 
 #: Optimizer classes by lower-case name -> (usual name, default learning rate or None).
@@ -101,6 +101,8 @@ def _learning_rate(reading: Reading, call: Call, default: float | None) -> None:
     if value is None:
         value = call.argument(1) if call.path.startswith(("torch", "optim")) and len(call.args) > 1 else None
     if value is None:
+        value = _rate_of_groups(call.argument(0, "params"))
+    if value is None:
         if default is not None and "optax" not in call.path:
             keras = "keras" in call.path and call.name.lower() == "sgd"
             place = Origin(call.origin.file, call.origin.line, "default")
@@ -115,6 +117,14 @@ def _learning_rate(reading: Reading, call: Call, default: float | None) -> None:
     rate = as_number(peak) if peak is not None else None
     if peak is not None and rate:  # a schedule that never leaves 0 was not understood
         reading.offer("learning_rate", float(rate), 0.8, peak.origin)
+
+
+def _rate_of_groups(groups: Val | None) -> Val | None:
+    """The rate that all groups of parameters are given (``[{"params": a, "lr": lr}, {"params": b, "lr": lr}]``)."""
+    items = groups.items if isinstance(groups, Seq) else []
+    rates = [item.items.get("lr") for item in items if isinstance(item, Map)]
+    numbers = {as_number(rate) for rate in rates}
+    return rates[0] if rates and len(numbers) == 1 and len(rates) == len(items) else None
 
 
 def _schedule_peak(value: Val, depth: int) -> Const | None:
@@ -223,6 +233,8 @@ def _precision(reading: Reading, training: Training) -> None:
             else None
         )
         reading.offer("precision", found, 0.92, precision.origin)
+        if isinstance(precision.value, Unknown):
+            return
     for call in reading.calls:
         _precision_call(reading, call)
     if "precision" in reading.facts or "deepspeed_unseen" in reading.settings:

@@ -44,6 +44,9 @@ def node_count(launch: Launch) -> tuple[int, Origin] | None:
         return (count, place(launch, name)) if count is not None else None
     if "hostfile" in launch.settings:
         return None
+    tasks, per_node = launch.number("tasks"), launch.number("tasks_per_node")
+    if tasks and per_node and "srun" in launch.launchers:
+        return -(-tasks // per_node), place(launch, "tasks")
     return 1, Origin("launch", 1, "computed")
 
 
@@ -131,7 +134,7 @@ def uses_gpu(reading: Reading) -> bool | None:
     if "force_cpu" in reading.settings:
         return False
     # These put the model on a device themselves.
-    moved = bool({"accelerate", "hf", "deepspeed"} & set(reading.settings))
+    moved = bool({"accelerate", "hf", "deepspeed", "known"} & set(reading.settings))
     on_cpu = False
     for call in reading.calls:
         if (call.name in ("cuda", "set_device", "set_device_index", "xpu") and "()." in call.path) or call.name in (
@@ -233,7 +236,10 @@ def _srun_gpus(reading: Reading, on_gpu: bool | None) -> None:
     if per_task is not None and reading.processes:
         reading.offer("num_gpus", per_task * reading.processes, 0.9, place(launch, "gpus_per_task"))
     elif per_node is not None and nodes is not None:
-        reading.offer("num_gpus", per_node * nodes[0], 0.9, place(launch, "gpus_per_node"))
+        used = per_node * nodes[0]
+        if reading.processes and launch.number("tasks_per_node") == per_node:
+            used = min(used, reading.processes)  # one GPU for each task: fewer tasks leave some idle
+        reading.offer("num_gpus", used, 0.9, place(launch, "gpus_per_node"))
     elif launch.number("gpus") is not None:
         reading.offer("num_gpus", launch.number("gpus"), 0.9, place(launch, "gpus"))
 

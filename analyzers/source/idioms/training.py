@@ -50,6 +50,8 @@ def trainer_calls(reading: Reading) -> list[Call]:
 
 def find_training(reading: Reading) -> Training:
     """The training of this program: the learning call that stands in the most loops, else a trainer's start."""
+    if reading.run is not None:
+        return Training(reading.run, reading.run.loops, trainer=True)
     learning = learning_calls(reading)
     if learning:
         best = max(learning, key=lambda c: len(c.loops))

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 
 from analyzers.source.files import Tree, normal
+from analyzers.source.knowledge.frameworks import known_command
+from analyzers.source.launch.entry_points import find_entry_point
 from analyzers.source.launch.launchers import (
     LAUNCHERS,
     apply_directive,
@@ -50,7 +52,7 @@ def read_launch(command: str, tree: Tree, env: Mapping[str, str], cwd: str = "")
     if all(launch.kind == "none" for launch in launches):
         tree.warn("the launch command starts no program that can be read")
         return next((launch for launch in launches if launch.requested), Launch())
-    if all(launch.kind == "console" for launch in launches):
+    if all(launch.kind == "console" and launch.entry is None and not _is_known(launch) for launch in launches):
         tree.warn(f"{_shown(launches[-1].program)} is not a program that can be read; only the command line is")
     best = max(range(len(launches)), key=lambda i: (_weight(launches[i]), i))
     if sum(_weight(launch) >= 2 for launch in launches) > 1:
@@ -99,8 +101,15 @@ def _starts(words: list[Word], launch: Launch, tree: Tree, variables: Variables,
         if _is_shell_script(words[0], launch, tree):
             return _shell(words, launch, tree, variables, depth)
         launch.program, launch.kind, launch.arguments = base, "console", tuple(rest)
+        if not _is_known(launch):
+            find_entry_point(base, launch, tree)
         return [launch]
     return []
+
+
+def _is_known(launch: Launch) -> bool:
+    """Whether a framework is described to bring this program: then its description is what is gone by."""
+    return known_command(launch.program, [word.text for word in launch.arguments]) is not None
 
 
 def _is_asked(launch: Launch) -> bool:
@@ -283,6 +292,8 @@ def _follow(
     tree.obey(text, file)
     shell = Shell(tree, {**variables, **launch.env}, exported=set(launch.env), cwd=launch.cwd, file=file, depth=depth)
     shell.set_positional(arguments)
+    if file != "launch":
+        shell.variables["0"] = "./" + posixpath.relpath(file, launch.cwd or ".")
     chdir = launch.settings.get("chdir")
     if chdir is not None and tree.is_dir(normal(posixpath.join(launch.cwd, chdir.value))):
         shell.cwd = normal(posixpath.join(launch.cwd, chdir.value))

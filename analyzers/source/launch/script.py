@@ -196,7 +196,7 @@ class Shell:
 
     def set_positional(self, values: list[str]) -> None:
         """Set ``$1`` ... ``$9``, ``$@``, ``$*`` and ``$#``."""
-        for number in range(1, 10):
+        for number in range(1, max(10, min(len(values), 100) + 1)):
             self.variables[str(number)] = values[number - 1] if number <= len(values) else ""
         self.variables["@"] = list(values)
         self.variables["*"] = list(values)

@@ -84,9 +84,11 @@ class Expander:
             elif c == '"':
                 end = closing_quote(raw, i)
                 inner = raw[i + 1 : end]
-                array = re.fullmatch(r"\$\{(\w+)\[@\]\}|\$(@)", inner)
+                array = re.fullmatch(r"\$\{(\w+)\[@\]\}|\$(@)|\$\{@((?::\s*\d+){0,2})\}", inner)
                 if array and not current:
                     values = self._array(array.group(1) or "@")[:FIELDS_MAX]
+                    if array.group(3):
+                        values = sliced_words(values, array.group(3))
                     budget -= sum(map(len, values))
                     fields.extend(values[:-1])
                     if values:
@@ -212,6 +214,12 @@ class Expander:
             position = self.arithmetic(index[1:-1])
             return values[int(position)] if position.isdigit() and int(position) < len(values) else UNKNOWN
         value = self._value(name)
+        if not mark and re.fullmatch(r"(:\s*\d+){1,2}", rest):
+            if name in "@*":
+                return " ".join(sliced_words(self._array(name), rest))
+            start, _, length = rest[1:].partition(":")
+            known = value is not None and UNKNOWN not in value
+            return (value or "")[int(start) :][: int(length) if length else None] if known else UNKNOWN
         if mark == "#":
             return UNKNOWN if value is None or UNKNOWN in value else str(len(value))
         if mark:
@@ -301,6 +309,13 @@ def cut(value: str, rest: str) -> str:
         old, _, new = rest.lstrip("/").partition("/")
         return value.replace(old, new, -1 if everywhere else 1) if old else value
     return UNKNOWN
+
+
+def sliced_words(values: list[str], rest: str) -> list[str]:
+    """The positional parameters of ``${@:start}`` or ``${@:start:count}``; they are counted from 1."""
+    start, _, count = rest[1:].partition(":")
+    first = max(int(start) - 1, 0)
+    return values[first:][: int(count) if count else None]
 
 
 def after_dollar(raw: str, i: int) -> int:

@@ -9,10 +9,17 @@ from analyzers.source.library import (
     configs,
     flags,
     frameworks,
+    lightning_cli,
     methods,
+    nodes,
+    pyconfigs,
     signatures,
     submission,
     system,
+    typed_cli,
 )
 
-__all__ = ["arguments", "builtin", "configs", "flags", "frameworks", "methods", "signatures", "submission", "system"]
+__all__ = [
+    "arguments", "builtin", "configs", "flags", "frameworks", "lightning_cli", "methods", "nodes", "pyconfigs",
+    "signatures", "submission", "system", "typed_cli",
+]  # fmt: skip

@@ -163,9 +163,7 @@ def _undeclared(words: list[Val], known: set[str]) -> list[Option]:
     return options
 
 
-@models(
-    "tyro.cli", "draccus.parse", "pyrallis.parse", "simple_parsing.parse", "jsonargparse.CLI", "fire.Fire", "typer.run"
-)
+@models("tyro.cli", "draccus.parse", "pyrallis.parse", "simple_parsing.parse", "fire.Fire", "typer.run")
 def _from_signature(a: Arguments) -> Val | None:
     target = a.get(0, "f", "config_class", "component")
     if isinstance(target, ClassVal) and a.path != "fire.Fire":

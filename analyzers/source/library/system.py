@@ -221,7 +221,7 @@ def _search_path(a: Arguments) -> Val | None:
         from analyzers.source.files import normal
 
         folder = normal(text)
-        if not folder.startswith("..") and folder not in a.machine.search_paths:
+        if folder not in a.machine.search_paths:
             a.machine.search_paths.append(folder)
     return NONE
 

@@ -254,6 +254,9 @@ def instantiate(machine: Machine, cls: ClassVal, args: list[Val], kwargs: dict[s
             call_function(machine, bind(after, instance), [], {}, origin)
     elif base is not None:
         instance.attrs.update(kwargs)
+    made = machine.handlers.get(f"{base}<>") if base is not None else None
+    if made is not None:
+        made(Arguments(machine, args, kwargs, origin, f"{base}<>", instance))
     setup = class_attribute(cls, "setup")
     if isinstance(setup, Func) and base is not None and base.startswith("flax"):
         call_function(machine, bind(setup, instance), [], {}, origin)

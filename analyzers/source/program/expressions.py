@@ -187,8 +187,12 @@ def _boolean(machine: Machine, node: ast.expr, frame: Frame) -> Val:
         if known is None:
             undecided.append(value)
         elif known is is_or:
+            if not undecided:
+                return value
+            if is_or and not (isinstance(value, Const) and value.value is True):
+                break
             # `unknown or True` is true, `unknown and False` is false, whatever the unknown part.
-            return Const(is_or, origin_of(node, frame)) if undecided else value
+            return Const(is_or, origin_of(node, frame))
     if not undecided:
         return value
     options: tuple[Val, ...] = (*undecided, value) if is_or else ()

@@ -7,7 +7,7 @@ import sys
 
 from analyzers.source.program.libraries import KNOWN, NEVER_WALKED
 from analyzers.source.program.machine import Machine
-from analyzers.source.program.values import Ext, Frame, Module, Origin, Unknown, Val
+from analyzers.source.program.values import Ext, Frame, Map, Module, Origin, Seq, Unknown, Val
 
 
 def import_plain(machine: Machine, node: ast.Import, frame: Frame, origin: Origin) -> None:
@@ -44,7 +44,7 @@ def import_from(machine: Machine, node: ast.ImportFrom, frame: Frame, origin: Or
             if isinstance(source, Module):
                 for key, value in list(source.names.items()):
                     if not key.startswith("_"):
-                        machine.store(frame.names, key, value)
+                        machine.store(frame.names, key, _as_node(machine, value))
                 frame.module.stars.extend(source.stars)
             elif isinstance(source, Ext):
                 frame.module.stars.append(source.path)
@@ -54,10 +54,23 @@ def import_from(machine: Machine, node: ast.ImportFrom, frame: Frame, origin: Or
         )
 
 
+def _as_node(machine: Machine, value: Val, depth: int = 0) -> Val:
+    """What one configuration file takes from another: there a dict's keys are attributes too."""
+    if machine.in_configuration and depth < 30:
+        if isinstance(value, Map):
+            value.attr = True
+            for inner in value.items.values():
+                _as_node(machine, inner, depth + 1)
+        elif isinstance(value, Seq):
+            for inner in value.items:
+                _as_node(machine, inner, depth + 1)
+    return value
+
+
 def _member(machine: Machine, source: Val, name: str, frame: Frame, node: ast.ImportFrom, origin: Origin) -> Val:
     if isinstance(source, Module):
         if name in source.names:
-            return source.names[name]
+            return _as_node(machine, source.names[name])
         inner = module_value(
             machine, f"{node.module}.{name}" if node.module else name, frame, node.level, origin, quiet=True
         )

@@ -35,7 +35,7 @@ class Machine:
     """Everything the walk over one program needs to know.
 
     ``reads`` holds the last value read under each plain name, attribute or key: what is set but never read is not
-    in it.
+    in it. ``in_configuration``: a configuration that is written in Python is walked.
     """
 
     tree: Tree
@@ -58,6 +58,7 @@ class Machine:
     run_module: Callable[[Machine, Module, ast.Module], None] | None = None
     devices_per_process: int | None = None
     processes: int | None = None
+    in_configuration: bool = False
     steps: int = 0
     marks: int = 0
 
@@ -153,7 +154,7 @@ class Machine:
         source = self.tree.read(path)
         if source is None:
             return None
-        module.names["__name__"] = Const("__main__" if path == self.launch.entry else name)
+        module.names["__name__"] = Const("__main__" if path == self.launch.entry and not self.launch.function else name)
         self.modules[path] = module
         parsed = self.parse(source, path, module)
         if parsed is None:

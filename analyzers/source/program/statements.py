@@ -475,6 +475,13 @@ def _global(machine: Machine, node: ast.stmt, frame: Frame) -> str:
 
 
 def _delete(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.Delete)
+    for target in node.targets:
+        if isinstance(target, ast.Attribute | ast.Subscript) and not machine.guards and not machine.loops:
+            owner = evaluate(machine, target.value, frame)
+            key = Const(target.attr) if isinstance(target, ast.Attribute) else evaluate(machine, target.slice, frame)
+            if isinstance(owner, Map) and isinstance(key, Const):
+                owner.items.pop(key.value, None)
     return NEXT
 
 
