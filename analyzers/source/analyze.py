@@ -8,7 +8,19 @@ from analyzers.source.cache import ReadingCache
 from analyzers.source.directive import SourceOffError
 from analyzers.source.files import Tree
 from analyzers.source.fingerprint import fingerprint
-from analyzers.source.idioms import batch, known, models, named, optimisation, resources, saving, schedule, subject
+from analyzers.source.idioms import (
+    batch,
+    data,
+    known,
+    models,
+    named,
+    optimisation,
+    resources,
+    saving,
+    schedule,
+    subject,
+    task,
+)
 from analyzers.source.idioms.training import find_training
 from analyzers.source.launch.model import Launch
 from analyzers.source.launch.read import read_launch, with_request
@@ -89,10 +101,10 @@ def gather(reading: Reading, tree: Tree) -> None:
         lambda: subject.offer_framework(reading),
         lambda: subject.offer_workload(reading, training),
         lambda: resources.offer_resources(reading, training),
-        lambda: subject.offer_dataset(reading),
+        lambda: data.offer_dataset(reading),
         lambda: subject.offer_model(reading, training),
-        lambda: subject.offer_task(reading, training),
-        lambda: subject.offer_sample_sizes(reading),
+        lambda: task.offer_task(reading, training),
+        lambda: data.offer_sample_sizes(reading),
         lambda: schedule.offer_schedule(reading, training),
         lambda: batch.offer_batches(reading, training),
         lambda: known.scale_learning_rate(reading),

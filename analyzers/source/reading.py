@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from analyzers.source.launch.model import Launch
 from analyzers.source.program.events import Call, Record
-from analyzers.source.program.machine import Machine
-from analyzers.source.program.values import Const, Obj, Origin, Scaled, Unknown, Val
+from analyzers.source.program.machine import Machine, own_nodes
+from analyzers.source.program.values import (
+    ClassVal,
+    Const,
+    Ext,
+    Func,
+    Module,
+    Obj,
+    Origin,
+    Scaled,
+    Seq,
+    Unknown,
+    Val,
+)
 from analyzers.types import Fact, How, JsonValue, SourceEvidence
 
 #: No fact is a longer text or a larger number (the parameters of a model, the steps of a run).
@@ -59,6 +72,12 @@ class Reading:
     def complete(self) -> bool:
         """Whether the whole program was read, so that what was not met is not there."""
         return self.launch.entry is not None and self.machine.record.complete and not self.machine.record.unresolved
+
+    @property
+    def followed(self) -> bool:
+        """Whether what was not met can be taken for absent: the entry was read to its end and kept its own."""
+        read = self.machine.record.complete or self.launch.inexact
+        return self.launch.entry is not None and read and self.keeps_its_own
 
     @property
     def words_read_unseen(self) -> bool:
@@ -113,6 +132,44 @@ class Reading:
         value = as_number(setting.value)
         return None if value is None else (value, setting)
 
+    def reached(self) -> Iterator[tuple[str, ast.AST]]:
+        """What stands in code that runs: in the modules' own lines and in the functions that were entered."""
+        for path, tree in self.machine.parsed.items():
+            for node in own_nodes(tree):
+                yield path, node
+        for function, path in self.machine.walked.values():
+            for node in own_nodes(function):
+                yield path, node
+
+    @property
+    def keeps_its_own(self) -> bool:
+        """Whether what the program does stays in code that was read or is known.
+
+        False where a package that is not known was given a function, class or object of the program: what was not
+        met may then be done there.
+        """
+        unknown = self.record.unresolved
+        return not any(
+            call.path.split(".")[0].partition("<")[0] in unknown
+            and ("<" in call.path or any(map(_is_own, [*call.args, *call.kwargs.values()])))
+            for call in self.calls
+        )
+
+    def told_by_flag(self, names: Iterable[str]) -> tuple[bool | None, str, Origin] | None:
+        """A switch that the program reads under one of these names: its value (None: not known), name and place."""
+        undecided: tuple[bool | None, str, Origin] | None = None
+        for name in names:
+            value = self.machine.reads.get(name)
+            if value is None or isinstance(value, Func | Ext | Module | ClassVal):
+                continue
+            place = value.origin if isinstance(value.origin, Origin) else Origin()
+            flag = as_flag(value)
+            if flag is True:
+                return True, name, place
+            if flag is None or undecided is None:
+                undecided = (flag, name, place)
+        return undecided
+
     def first(self, *paths: str) -> Call | None:
         """The first call whose path is, or ends with, one of these."""
         return next((c for c in self.calls if matches(c.path, paths)), None)
@@ -129,6 +186,19 @@ def presentable(value: JsonValue) -> JsonValue:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value if 0 <= value <= NUMBER_MAX else None
     return value
+
+
+def _is_own(value: Val, depth: int = 0) -> bool:
+    """Whether a value is, or holds, a function, class or instance of the program."""
+    if isinstance(value, Func | ClassVal):
+        return True
+    if isinstance(value, Obj):
+        return isinstance(value.cls, ClassVal) or any(
+            isinstance(v, Obj) and isinstance(v.cls, ClassVal) for v in value.attrs.values()
+        )
+    if isinstance(value, Seq) and depth < 2:
+        return any(_is_own(item, depth + 1) for item in value.items[:20])
+    return False
 
 
 def matches(path: str, endings: Iterable[str]) -> bool:

@@ -152,7 +152,7 @@ def uses_gpu(reading: Reading) -> bool | None:
         on_cpu = on_cpu or named == "cpu"
     if moved:
         return True
-    if on_cpu or reading.complete:
+    if on_cpu or reading.followed:
         return False
     return None
 
@@ -171,8 +171,8 @@ def _device_kind(value: Val) -> bool | None:
         path = value.cls.path
         if "type" in value.attrs and path == "torch.device":
             return _device_kind(value.attrs["type"])
-        if path.endswith(("current_accelerator", "Accelerator().device", "get_device", "device_name")):
-            return True
+        if path != "torch.device" and ("device" in path.rpartition(".")[2] or path.endswith("current_accelerator")):
+            return True  # get_device(), init_distributed_device(): they take a GPU where there is one
         if path == "torch.device" and value.call is not None:
             return _device_kind(value.call.args[0]) if value.call.args else None
     if isinstance(value, Bound) and value.name == "device":
@@ -223,7 +223,7 @@ def _gpus(reading: Reading, training: Training) -> None:
         return
     if reading.devices == 0:
         reading.offer("num_gpus", 0, 0.9, Origin("launch", 1))
-    elif reading.complete and not _automatic(reading) and framework in ("pytorch", "jax", "tensorflow"):
+    elif reading.followed and not _automatic(reading) and framework in ("pytorch", "jax", "tensorflow"):
         sure = 0.85 if framework != "tensorflow" else 0.7
         reading.offer("num_gpus", 1, sure if on_gpu or framework != "pytorch" else 0.45)
 
@@ -332,6 +332,9 @@ def _parallelism(reading: Reading, training: Training, config: Map | None) -> No
     if ddp is not None and "fsdp" not in found:
         add("ddp", ddp)
     data_parallel = reading.first("DataParallel", "pmap", "MirroredStrategy")
+    optional = data_parallel is not None and bool(data_parallel.guards) and reading.devices is None
+    if optional and "ddp" not in found:
+        return  # only where the machine has several devices
     if data_parallel is not None and "ddp" not in found and (reading.devices is None or reading.devices > 1):
         add("dp", data_parallel.origin)
     _implicit_ddp(reading, found, add, kind)

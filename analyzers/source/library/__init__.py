@@ -9,6 +9,7 @@ from analyzers.source.library import (
     configs,
     flags,
     frameworks,
+    layers,
     lightning_cli,
     methods,
     nodes,
@@ -16,10 +17,11 @@ from analyzers.source.library import (
     signatures,
     submission,
     system,
+    timm_factories,
     typed_cli,
 )
 
 __all__ = [
-    "arguments", "builtin", "configs", "flags", "frameworks", "lightning_cli", "methods", "nodes", "pyconfigs",
-    "signatures", "submission", "system", "typed_cli",
+    "arguments", "builtin", "configs", "flags", "frameworks", "layers", "lightning_cli", "methods", "nodes",
+    "pyconfigs", "signatures", "submission", "system", "timm_factories", "typed_cli",
 ]  # fmt: skip

@@ -52,6 +52,8 @@ def _wrapper(a: Arguments) -> Val | None:
         "jax.remat", "flax.nnx.jit", "flax.nnx.value_and_grad", "flax.nnx.grad", "tensorflow.function",
         "flax.jax_utils.replicate",
         "torch.nn.SyncBatchNorm.convert_sync_batchnorm", "torch.no_grad", "equinox.filter_jit", "flax.linen.remat",
+        "torch.nn.utils.weight_norm", "torch.nn.utils.spectral_norm", "torch.nn.utils.parametrizations.weight_norm",
+        "torch.nn.utils.parametrizations.spectral_norm",
         "torch.distributed.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard",
         "detectron2.engine.defaults.create_ddp_model", "detectron2.engine.create_ddp_model",
         "peft.get_peft_model")  # fmt: skip

@@ -123,6 +123,9 @@ def _dataclasses(a: Arguments, words: list[Val]) -> Val:
         given_names = {(string(w) or "").lstrip("-").partition("=")[0].replace("-", "_") for w in words}
         values.update({k: v for k, v in config.items() if k not in given_names})
         results.append(a.machine.call(cls, [], values, a.origin))
+    remaining = a.get(None, "return_remaining_strings")
+    if isinstance(remaining, Const) and remaining.value is True:
+        results.append(Seq([], "list", a.origin, open=True))
     return Seq(results, "tuple", a.origin)
 
 

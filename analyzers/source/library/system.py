@@ -206,6 +206,27 @@ def _cwd(a: Arguments) -> Val | None:
     return Const(".", a.origin)
 
 
+@models("str().resolve", "str().absolute", "str().expanduser", "str().as_posix")
+def _same_path(a: Arguments) -> Val | None:
+    return a.owner
+
+
+@models("str().joinpath")
+def _joined_path(a: Arguments) -> Val | None:
+    return _join(Arguments(a.machine, [a.owner or NONE, *a.args], {}, a.origin, a.path))
+
+
+@models("pathlib.Path.cwd")
+def _path_cwd(a: Arguments) -> Val | None:
+    return Const(".", a.origin)
+
+
+@models("os.path.relpath")
+def _relative(a: Arguments) -> Val | None:
+    start = a.text(1, "start") or "."
+    return a.args[0] if a.args and start in (".", "./") else a.unknown("path")
+
+
 @models("pathlib.Path", "pathlib.PurePath")
 def _path(a: Arguments) -> Val | None:
     parts = [string(v) for v in a.args]

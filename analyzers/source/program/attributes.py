@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+
 from analyzers.source.program.machine import Machine
 from analyzers.source.program.values import (
     Bound,
@@ -13,6 +15,7 @@ from analyzers.source.program.values import (
     Module,
     Obj,
     Origin,
+    Seq,
     Unknown,
     Val,
     merged,
@@ -45,10 +48,30 @@ def attribute(machine: Machine, owner: Val, name: str, origin: Origin) -> Val:
             return found
         base = library_base(owner)
         return Ext(f"{base}.{name}", origin) if base else Bound(owner, name, origin)
+    if isinstance(owner, Const) and isinstance(owner.value, str) and name in _PATH_PARTS:
+        return _path_part(owner.value, name, owner.origin)
     if isinstance(owner, Unknown) and owner.options and not isinstance(owner.options[0], Const):
         values = [attribute(machine, option, name, origin) for option in owner.options if not _is_none(option)]
         return merged(values, origin) if values else Unknown(name, origin)
     return Bound(owner, name, origin)
+
+
+#: What a path of pathlib knows about itself; a plain string has none of these.
+_PATH_PARTS = ("parent", "parents", "name", "stem", "suffix")
+
+
+def _path_part(text: str, name: str, origin: Origin) -> Val:
+    if name == "parents":
+        found: list[Val] = []
+        while len(found) < 8:
+            text = posixpath.dirname(text) or "."
+            found.append(Const(text, origin))
+        return Seq(found, "tuple", origin)
+    if name == "parent":
+        return Const(posixpath.dirname(text) or ".", origin)
+    last = posixpath.basename(text)
+    stem, suffix = posixpath.splitext(last)
+    return Const({"name": last, "stem": stem, "suffix": suffix}[name], origin)
 
 
 def _is_none(value: Val) -> bool:

@@ -29,6 +29,8 @@ from analyzers.source.program.values import (
     merged,
 )
 
+#: Base classes of networks, whose constructors add layer after layer.
+_NETWORKS = (".Module", ".ModuleList", ".Sequential", ".Model", ".Layer", ".LightningModule")
 #: Methods that give back the object they are called on.
 _FLUENT = frozenset(
     ["to", "cuda", "cpu", "half", "float", "double", "bfloat16", "train", "eval", "requires_grad_", "requires_grad",
@@ -160,6 +162,8 @@ def call_function(machine: Machine, func: Func, args: list[Val], kwargs: dict[st
         args = [func.self_, *args]
     names = bind_arguments(machine, func, args, kwargs)
     frame = Frame(func.frame.module, names, func.frame, func.name, self_=func.self_, owner=func.owner)
+    frame.depth = (len(machine.loops), len(machine.guards))
+    machine.walked.setdefault(id(func.node), (func.node, func.frame.module.path))
     if isinstance(func.node, ast.Lambda):
         machine.stack.append(func)
         try:
@@ -177,8 +181,8 @@ def call_function(machine: Machine, func: Func, args: list[Val], kwargs: dict[st
         del machine.guards[guards:]
     if status == "raise" and not frame.returned:
         return Unknown("exits" if _only_exits(func.node) else "raises", origin)
-    if machine.yields(func.node) and not frame.returned:
-        return Obj(Ext("generator"), {}, origin)
+    if machine.yields(func.node):
+        return Obj(Ext("generator"), {"yields": Seq(frame.yielded, "list", origin, frame.yields_more)}, origin)
     returned = frame.returned if status == "return" else [*frame.returned, NONE]
     if len(returned) > 1 and status != "return" and isinstance(returned[-1], Const) and returned[-1].value is None:
         returned = returned[:-1] if len(returned) == 2 and func.name == "main" else returned
@@ -236,6 +240,9 @@ def instantiate(machine: Machine, cls: ClassVal, args: list[Val], kwargs: dict[s
     call = _record(machine, f"{base}<{cls.name}>" if base else f"<{cls.name}>", args, kwargs, origin, None)
     call.result = instance
     instance.call = call
+    call.callers = tuple(str(getattr(f, "name", "")) for f in machine.stack[:-4:-1])
+    builds = base is not None and base.endswith(_NETWORKS)
+    machine.building += builds
     if isinstance(init, Func):
         call_function(machine, bind(init, instance), args, kwargs, origin)
     elif cls.dataclass or fields_of(cls):
@@ -257,6 +264,7 @@ def instantiate(machine: Machine, cls: ClassVal, args: list[Val], kwargs: dict[s
     made = machine.handlers.get(f"{base}<>") if base is not None else None
     if made is not None:
         made(Arguments(machine, args, kwargs, origin, f"{base}<>", instance))
+    machine.building -= builds
     setup = class_attribute(cls, "setup")
     if isinstance(setup, Func) and base is not None and base.startswith("flax"):
         call_function(machine, bind(setup, instance), [], {}, origin)

@@ -141,6 +141,8 @@ def known_items(value: Val) -> list[Val] | None:
     """The items of a value that can be gone through one by one, or None."""
     if isinstance(value, Seq) and not value.open:
         return list(value.items)
+    if isinstance(value, Obj) and isinstance(value.cls, Ext) and value.cls.path == "generator":
+        return known_items(value.attrs.get("yields", NONE))
     if isinstance(value, Map) and not value.open:
         return [Const(key, value.origin) for key in value.items if isinstance(key, str | int | float | bool | None)]
     if isinstance(value, Const) and isinstance(value.value, str) and len(value.value) <= ITEMS_MAX:
@@ -398,14 +400,17 @@ def _comprehension(machine: Machine, node: ast.expr, frame: Frame) -> Val:
 
 
 def _starred(machine: Machine, node: ast.expr, frame: Frame) -> Val:
-    assert isinstance(node, ast.Starred | ast.Await | ast.YieldFrom)
+    assert isinstance(node, ast.Starred | ast.Await)
     return evaluate(machine, node.value, frame)
 
 
 def _yield(machine: Machine, node: ast.expr, frame: Frame) -> Val:
-    assert isinstance(node, ast.Yield)
-    if node.value is not None:
-        evaluate(machine, node.value, frame)
+    assert isinstance(node, ast.Yield | ast.YieldFrom)
+    value = evaluate(machine, node.value, frame) if node.value is not None else NONE
+    inner = known_items(value) if isinstance(node, ast.YieldFrom) else [value]
+    frame.yielded.extend((inner or [])[: ITEMS_MAX - len(frame.yielded)])
+    here = (len(machine.loops), len(machine.guards))
+    frame.yields_more = frame.yields_more or inner is None or here != frame.depth
     return Unknown("yield", origin_of(node, frame))
 
 
@@ -422,5 +427,5 @@ _EVALUATORS: dict[type[ast.expr], Callable[[Machine, ast.expr, Frame], Val]] = {
     ast.Compare: _compare, ast.IfExp: _conditional, ast.Call: _call, ast.Subscript: _subscript,
     ast.JoinedStr: _joined, ast.Lambda: _lambda, ast.ListComp: _comprehension, ast.SetComp: _comprehension,
     ast.GeneratorExp: _comprehension, ast.DictComp: _comprehension, ast.Starred: _starred, ast.Await: _starred,
-    ast.YieldFrom: _starred, ast.Yield: _yield, ast.NamedExpr: _named,
+    ast.YieldFrom: _yield, ast.Yield: _yield, ast.NamedExpr: _named,
 }  # fmt: skip

@@ -60,7 +60,7 @@ def trip_count(iterable: Val) -> Val | None:
 
 def _difference(stop: Val, start: Val) -> Val | None:
     """``range(start, start + n)`` goes round n times, whatever start is."""
-    if isinstance(stop, Unknown) and stop.detail[:1] == ("arithmetic",) and len(stop.detail) == 3:
+    if isinstance(stop, Unknown) and stop.detail[:1] == ("arithmetic",) and stop.detail[3:] == ("Add",):
         left, right = stop.detail[1], stop.detail[2]
         if left is start and isinstance(right, Const) and isinstance(right.value, int):
             return right

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import posixpath
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,8 @@ class Machine:
     """Everything the walk over one program needs to know.
 
     ``reads`` holds the last value read under each plain name, attribute or key: what is set but never read is not
-    in it. ``in_configuration``: a configuration that is written in Python is walked.
+    in it. ``walked`` holds the functions that were entered, by the identity of their node, with their file.
+    ``in_configuration``: a configuration that is written in Python is walked.
     """
 
     tree: Tree
@@ -54,10 +55,12 @@ class Machine:
     reads: dict[str, Val] = field(default_factory=dict)
     parsed: dict[str, ast.Module] = field(default_factory=dict)
     generators: dict[int, bool] = field(default_factory=dict)
+    walked: dict[int, tuple[ast.AST, str]] = field(default_factory=dict)
     invoke: Callable[[Machine, Val, list[Val], dict[str, Val], Origin], Val] | None = None
     run_module: Callable[[Machine, Module, ast.Module], None] | None = None
     devices_per_process: int | None = None
     processes: int | None = None
+    building: int = 0
     in_configuration: bool = False
     steps: int = 0
     marks: int = 0
@@ -186,7 +189,7 @@ class Machine:
         """Whether a function is a generator."""
         known = self.generators.get(id(node))
         if known is None:
-            known = any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(node))
+            known = any(isinstance(n, ast.Yield | ast.YieldFrom) for n in own_nodes(node))
             self.generators[id(node)] = known
         return known
 
@@ -222,6 +225,19 @@ class Machine:
             "evaluate",
             "accelerate",
         }
+
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a module or function that run with it: functions defined inside are met, not entered."""
+    waiting: list[ast.AST] = list(ast.iter_child_nodes(scope))
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, _SCOPES):
+            waiting.extend(ast.iter_child_nodes(node))
 
 
 def frame_of(module: Module) -> Frame:

@@ -55,8 +55,10 @@ def binary(op: ast.operator, left: Val, right: Val, origin: Origin) -> Val:
     if isinstance(op, ast.Mod) and isinstance(right, Const):
         return Unknown("remainder", origin, detail=("mod", right))
     if isinstance(op, ast.Div) and isinstance(left, Obj) and isinstance(left.cls, Ext):
-        return left  # a path or a tensor: loss / accumulation stays the loss
-    return Unknown("arithmetic", origin, detail=("arithmetic", left, right))
+        numeric = left.cls.path.startswith(("numpy.", "math."))
+        if not numeric:  # a path or a tensor: loss / accumulation stays the loss
+            return left
+    return Unknown("arithmetic", origin, detail=("arithmetic", left, right, type(op).__name__))
 
 
 def _constants(op: ast.operator, left: Const, right: Const, origin: Origin) -> Val:
