@@ -128,7 +128,7 @@ def simulate(
     )
     from schedmate.comparison.collect import replays
     from schedmate.comparison.runs import check_number
-    from schedmate.files import check_not_an_input, check_output
+    from schedmate.files import check_output, refuse_inputs
     from schedmate.knowledge import ESTIMATES, estimates_named, lacks_users
     from schedmate.simulator import policy_named
     from schedmate.simulator.asked import conditions_of
@@ -157,7 +157,7 @@ def simulate(
         another = "name another file with --report"
         check_output(report, another)
         beside = [file for file in (trace, cluster, faults, slowdown) if file is not None]
-        check_not_an_input(report, [Path(file) for file in beside], another)
+        refuse_inputs(report, [Path(file) for file in beside], another)
     needing = [policy_named(name).name for name in names if policy_named(name).needs_estimates]
     if estimates not in ESTIMATES:
         raise UserError(f"--estimates {estimates}: not known", f"give one of {', '.join(ESTIMATES)}")
