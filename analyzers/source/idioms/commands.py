@@ -33,8 +33,8 @@ def command_configuration(reading: Reading) -> tuple[Framework, KnownCommand, Ma
     if not given.open:  # a word that is not known may set anything
         defaults = as_value(command.defaults, Origin("launch", 1, "default"), attr=True)
         assert isinstance(defaults, Map)
-        merge_into(config, defaults, reading.machine)
-    merge_into(config, given, reading.machine)
+        merge_into(config, defaults)
+    merge_into(config, given)
     return framework, command, config
 
 
@@ -103,7 +103,7 @@ def _under_file(reading: Reading, command: KnownCommand, given: Map) -> Map:
     if not isinstance(loaded, Map):
         given.open = True
         return given
-    merge_into(loaded, given, reading.machine)
+    merge_into(loaded, given)
     return loaded
 
 
