@@ -41,7 +41,7 @@ def _cookie(data: bytes) -> list[str]:
 
 def _is_binary(head: bytes) -> bool:
     """Whether the zeros of these bytes are more than a slip in a text."""
-    return head.count(0) * 20 > len(head) or any(byte < 7 for byte in head if byte)
+    return head.count(0) > 4 + len(head) // 20 or any(byte < 7 for byte in head if byte)
 
 
 def _universal(text: str) -> str:

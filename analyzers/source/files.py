@@ -14,7 +14,7 @@ from pathlib import Path
 from analyzers.source import directive
 from analyzers.source.decoding import decoded
 from analyzers.source.ignore import Ignored, ignored_in
-from analyzers.source.limits import Deadline
+from analyzers.source.limits import TOO_LONG, Deadline
 from analyzers.source.project import project_of
 
 #: A source file above this is not read: parsing it would take longer than a submission may wait.
@@ -157,7 +157,10 @@ class Tree:
         waiting = [""]
         folders = entries_seen = 0
         while waiting:
-            if folders >= FOLDERS_MAX or entries_seen >= ENTRIES_MAX or self.deadline.passed():
+            if self.deadline.passed():
+                self.warn(TOO_LONG)
+                break
+            if folders >= FOLDERS_MAX or entries_seen >= ENTRIES_MAX:
                 self.warn("the work dir is too large to be searched whole; a file deep in it may have been overlooked")
                 break
             folder = waiting.pop(0)

@@ -25,6 +25,10 @@ from analyzers.source.program.values import (
 )
 from analyzers.types import Fact, How, JsonValue, SourceEvidence
 
+#: No fact is a longer text or a larger number (the parameters of a model, the steps of a run).
+TEXT_MAX = 200
+NUMBER_MAX = 1e16
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -94,6 +98,7 @@ class Reading:
         how: How | None = None,
     ) -> None:
         """Offer a fact; the surer offer stays, the first among equals."""
+        value = presentable(value)
         if value is None or name in self.open_facts:
             return
         known = self.facts.get(name)
@@ -185,6 +190,15 @@ def _is_own(value: Val, depth: int = 0) -> bool:
     if isinstance(value, Seq) and depth < 2:
         return any(_is_own(item, depth + 1) for item in value.items[:20])
     return False
+
+
+def presentable(value: JsonValue) -> JsonValue:
+    """A value as people and programs can take it: text in one printable line, numbers that count something."""
+    if isinstance(value, str):
+        return "".join(c for c in value if c.isprintable()).strip()[:TEXT_MAX] or None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value if 0 <= value <= NUMBER_MAX else None
+    return value
 
 
 def matches(path: str, endings: Iterable[str]) -> bool:

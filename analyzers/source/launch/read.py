@@ -232,7 +232,8 @@ def _shell(words: list[Word], launch: Launch, tree: Tree, variables: Variables, 
     path = locate(words[0].text, launch.cwd, tree)
     text = tree.read(path) if path is not None else None
     if path is None or text is None:
-        tree.lacks(_shown(words[0].text), "what it starts is unknown")
+        if path is None:
+            tree.lacks(_shown(words[0].text), "what it starts is unknown")
         return []
     if not _is_asked(launch):
         # Run by hand the lines are comments, but they say what the job is meant to get.
@@ -253,7 +254,8 @@ def _batch_script(words: list[Word], launch: Launch, tree: Tree, variables: Vari
     path = locate(words[0].text, launch.cwd, tree)
     text = tree.read(path) if path is not None else None
     if path is None or text is None:
-        tree.lacks(_shown(words[0].text), "what it starts is unknown")
+        if path is None:
+            tree.lacks(_shown(words[0].text), "what it starts is unknown")
         return [launch]
     given = dict(launch.settings)  # the command line beats the script's directives
     for directive, line in directives(text):

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 #: Stands inside a word for text that only running the command would give (a private-use character).
 UNKNOWN = "\ue000"
 TEXT_MAX = 100_000
+#: Words that one word may expand to.
+FIELDS_MAX = 10_000
 
 Variables = dict[str, "str | list[str]"]
 
@@ -35,12 +37,14 @@ _PARAMETER = re.compile(r"([#!]?)([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?])(\[[^\]]*\])?
 class Expander:
     """Expands raw words with a set of variables.
 
-    ``substitute`` answers a command substitution's text, or None where it can not be known.
+    ``substitute`` answers a command substitution's text, or None where it can not be known. ``cut`` tells that a word
+    was longer than is followed.
     """
 
     def __init__(self, variables: Variables, substitute: Callable[[str], str | None]) -> None:
         self.variables = variables
         self.substitute = substitute
+        self.cut = False
 
     def fields(self, raw: str) -> list[str]:
         """One raw word as zero or more fields, the way a shell splits what is not quoted."""
@@ -51,7 +55,8 @@ class Expander:
 
         def split_in(text: str) -> None:
             nonlocal started, budget
-            budget -= len(text)
+            text = text[: max(0, budget)]
+            budget -= len(text) + 1
             for index, part in enumerate(re.split(r"[ \t\n]+", text)):
                 if index and (current or started):
                     fields.append("".join(current))
@@ -72,7 +77,8 @@ class Expander:
             elif c == "'":
                 end = raw.find("'", i + 1)
                 end = len(raw) if end < 0 else end
-                current.append(raw[i + 1 : end])
+                current.append(raw[i + 1 : min(end, i + TEXT_MAX)])
+                budget -= end - i
                 started = True
                 i = end + 1
             elif c == '"':
@@ -80,9 +86,10 @@ class Expander:
                 inner = raw[i + 1 : end]
                 array = re.fullmatch(r"\$\{(\w+)\[@\]\}|\$(@)|\$\{@((?::\s*\d+){0,2})\}", inner)
                 if array and not current:
-                    values = self._array(array.group(1) or "@")
+                    values = self._array(array.group(1) or "@")[:FIELDS_MAX]
                     if array.group(3):
                         values = sliced_words(values, array.group(3))
+                    budget -= sum(map(len, values))
                     fields.extend(values[:-1])
                     if values:
                         current.append(values[-1])
@@ -103,7 +110,8 @@ class Expander:
                 i += 1
         if current or started:
             fields.append("".join(current))
-        return fields
+        self.cut = self.cut or budget <= 0 or len(fields) > FIELDS_MAX
+        return fields[:FIELDS_MAX]
 
     def text(self, raw: str) -> str:
         """Double-quoted text or the right-hand side of an assignment, unsplit."""

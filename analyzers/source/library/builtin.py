@@ -145,6 +145,8 @@ def _map(a: Arguments) -> Val | None:
         "omegaconf.DictConfig", "box.Box", "collections.defaultdict", "ml_collections.FrozenConfigDict",
         "munch.Munch")  # fmt: skip
 def _dict(a: Arguments) -> Val | None:
+    # Maps that stand in each other several times unfold without end: each copy is a step.
+    a.machine.tick()
     attr = a.path not in ("dict", "collections.OrderedDict", "collections.defaultdict")
     result = Map({}, a.origin, attr=attr)
     first = a.args[0] if a.args and a.path != "collections.defaultdict" else None

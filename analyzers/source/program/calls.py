@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from analyzers.source.program.attributes import bind, class_attribute, library_base
+from analyzers.source.program.attributes import bind, class_attribute, library_base, lineage
 from analyzers.source.program.events import Call
 from analyzers.source.program.expressions import evaluate, origin_of
 from analyzers.source.program.machine import DEPTH_MAX, Machine
@@ -82,7 +82,7 @@ def library_call(
     if handler is not None:
         result = handler(Arguments(machine, args, kwargs, origin, path, owner))
         if result is not None:
-            call.result = result
+            call.result = machine.made(result)
             return result
     result = Obj(Ext(path, origin), {}, origin, call)
     for value in [*args, *kwargs.values()]:
@@ -101,7 +101,7 @@ def method_call(machine: Machine, callee: Bound, args: list[Val], kwargs: dict[s
     if handler is not None:
         result = handler(Arguments(machine, args, kwargs, origin, path, owner))
         if result is not None:
-            _record(machine, path, args, kwargs, origin, owner).result = result
+            _record(machine, path, args, kwargs, origin, owner).result = machine.made(result)
             return result
     if name == "step" and args and isinstance(args[0], Func):
         invoke(machine, args[0], [], {}, origin)  # an optimizer that evaluates its closure
@@ -271,14 +271,13 @@ def instantiate(machine: Machine, cls: ClassVal, args: list[Val], kwargs: dict[s
     return instance
 
 
-def fields_of(cls: ClassVal, depth: int = 0) -> dict[str, Val | None]:
+def fields_of(cls: ClassVal) -> dict[str, Val | None]:
     """Annotated fields of a class and its bases in order, with their defaults."""
     fields: dict[str, Val | None] = {}
-    for base in cls.bases:
-        if isinstance(base, ClassVal) and base is not cls and depth < 10:
-            fields.update(fields_of(base, depth + 1))
-    for name in cls.annotations:
-        fields[name] = cls.attrs.get(name)
+    for each in reversed(lineage(cls)):
+        if isinstance(each, ClassVal):
+            for name in each.annotations:
+                fields[name] = each.attrs.get(name)
     return fields
 
 

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from analyzers.source.program.attributes import attribute
 from analyzers.source.program.events import Guard
 from analyzers.source.program.machine import Machine
-from analyzers.source.program.operators import binary, compare, negate, unary
+from analyzers.source.program.operators import NUMBER_BITS_MAX, binary, compare, negate, unary
 from analyzers.source.program.values import (
     NONE,
+    SEQUENCE_MAX,
     Bound,
     ClassVal,
     Const,
@@ -70,6 +71,8 @@ def lookup(machine: Machine, name: str, frame: Frame) -> Val | None:
 def _constant(machine: Machine, node: ast.expr, frame: Frame) -> Val:
     assert isinstance(node, ast.Constant)
     value = node.value
+    if isinstance(value, int) and value.bit_length() > NUMBER_BITS_MAX:
+        return Unknown("too large", origin_of(node, frame))
     if isinstance(value, str | int | float | bool | bytes) or value is None:
         return Const(value, origin_of(node, frame))
     return Unknown("literal", origin_of(node, frame))
@@ -104,7 +107,11 @@ def _sequence(machine: Machine, node: ast.expr, frame: Frame) -> Val:
             is_open = is_open or known is None
         else:
             items.append(evaluate(machine, element, frame))
-    return Seq(items, kind, origin_of(node, frame), is_open)
+        if len(items) > SEQUENCE_MAX:
+            del items[SEQUENCE_MAX:]
+            is_open = True
+            break
+    return machine.made(Seq(items, kind, origin_of(node, frame), is_open))
 
 
 def _dict(machine: Machine, node: ast.expr, frame: Frame) -> Val:
@@ -114,6 +121,7 @@ def _dict(machine: Machine, node: ast.expr, frame: Frame) -> Val:
         value = evaluate(machine, value_node, frame)
         if key_node is None:
             if isinstance(value, Map):
+                machine.made(value)
                 result.items.update(value.items)
                 result.open = result.open or value.open
             else:
@@ -158,7 +166,7 @@ def _binary(machine: Machine, node: ast.expr, frame: Frame) -> Val:
     value = evaluate(machine, left_node, frame)
     for link in reversed(chain):
         right = evaluate(machine, link.right, frame)
-        value = binary(link.op, value, right, origin_of(link, frame))
+        value = machine.made(binary(link.op, value, right, origin_of(link, frame)))
     return value
 
 
@@ -237,9 +245,13 @@ def _call(machine: Machine, node: ast.expr, frame: Frame) -> Val:
     args: list[Val] = []
     for argument in node.args[:ITEMS_MAX]:
         if isinstance(argument, ast.Starred):
-            args.extend(known_items(evaluate(machine, argument.value, frame)) or [])
+            args.extend((known_items(evaluate(machine, argument.value, frame)) or [])[: ITEMS_MAX * 4 + 1])
         else:
             args.append(evaluate(machine, argument, frame))
+    if len(args) > ITEMS_MAX * 4:
+        del args[ITEMS_MAX * 4 :]
+        machine.record.complete = False
+        machine.tree.warn(f"{frame.module.path}:{origin.line}: more arguments than are followed")
     kwargs: dict[str, Val] = {}
     for keyword in node.keywords[:ITEMS_MAX]:
         value = evaluate(machine, keyword.value, frame)
@@ -294,7 +306,7 @@ def _subscript(machine: Machine, node: ast.expr, frame: Frame) -> Val:
     if isinstance(node.slice, ast.Slice):
         bounds = [evaluate(machine, b, frame) if b is not None else NONE
                   for b in (node.slice.lower, node.slice.upper, node.slice.step)]  # fmt: skip
-        return sliced(owner, bounds, origin)
+        return machine.made(sliced(owner, bounds, origin))
     key = evaluate(machine, node.slice, frame)
     value = item(owner, key, origin)
     if isinstance(owner, Map) and isinstance(key, Const) and isinstance(key.value, str) and owner.label != "globals":
@@ -364,7 +376,7 @@ def _joined(machine: Machine, node: ast.expr, frame: Frame) -> Val:
             return Unknown("text", origin_of(node, frame), detail=("text", "".join(parts)))
         parts.append(str(part.value))
         assumed = assumed or part.assumed
-    return Const("".join(parts)[:10_000], origin_of(node, frame), assumed)
+    return machine.made(Const("".join(parts)[:10_000], origin_of(node, frame), assumed))
 
 
 def _lambda(machine: Machine, node: ast.expr, frame: Frame) -> Val:

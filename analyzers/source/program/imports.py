@@ -89,6 +89,8 @@ def module_value(
     machine: Machine, dotted: str, frame: Frame, level: int, origin: Origin, *, quiet: bool = False
 ) -> Val:
     """A module of the tree, or the library name."""
+    machine.tick()
+    machine.tree.deadline.check()  # looking for a file takes as long as many steps
     top = dotted.split(".")[0]
     path = machine.resolve(dotted, frame.module, level) if level or top not in NEVER_WALKED else None
     if path is not None and path.endswith("/"):

@@ -13,8 +13,8 @@ from analyzers.source.launch.model import Launch
 from analyzers.source.limits import BudgetExceededError
 from analyzers.source.program.events import Call, Guard, Loop, Record
 from analyzers.source.program.notebook import notebook_source
-from analyzers.source.program.parsing import parse_python
-from analyzers.source.program.values import Const, Frame, Module, Origin, Seq, Unknown, Val
+from analyzers.source.program.parsing import JOB_MARKS_MAX, MARKS_MAX, marks, parse_python
+from analyzers.source.program.values import SEQUENCE_MAX, Const, Frame, Map, Module, Origin, Seq, Unknown, Val
 
 if TYPE_CHECKING:
     from analyzers.source.program.native import Handler
@@ -63,6 +63,7 @@ class Machine:
     building: int = 0
     in_configuration: bool = False
     steps: int = 0
+    marks: int = 0
 
     def read_name(self, name: str, value: Val) -> None:
         """Remember what was read under a name; a number that a loop then changes keeps its first value."""
@@ -78,6 +79,14 @@ class Machine:
         if self.steps & 255 == 0:
             self.tree.deadline.check()
 
+    def made(self, value: Val) -> Val:
+        """Count a value that was put together: a large one costs more steps, so that steps bound memory as well."""
+        if isinstance(value, Seq | Map):
+            self.steps += len(value.items) >> 6
+        elif isinstance(value, Const) and isinstance(value.value, str):
+            self.steps += len(value.value) >> 9
+        return value
+
     # --- writes that can be undone -------------------------------------------------------------------------------
 
     def store(self, names: MutableMapping[Any, Val], key: object, value: Val) -> None:
@@ -86,9 +95,11 @@ class Machine:
         names[key] = value
 
     def change_items(self, seq: Seq, items: list[Val]) -> None:
-        """Replace a sequence's items, remembering how to undo it."""
+        """Replace a sequence's items, remembering how to undo it; more than are followed are left open."""
         self.journal.append((seq, None, Seq(seq.items)))
-        seq.items = items
+        seq.items = items[:SEQUENCE_MAX]
+        seq.open = seq.open or len(items) > SEQUENCE_MAX
+        self.made(seq)
 
     def take_back(self, journal: list[Write]) -> dict[tuple[int, object], Write]:
         """Undo the writes of a branch, newest first; return what it had left, to be set again or merged."""
@@ -166,10 +177,12 @@ class Machine:
             source, lines = notebook_source(source)
             if module is not None:
                 module.lines = lines
-        parsed = parse_python(source)
+        size = marks(source)
+        self.marks += size if size <= MARKS_MAX else 0
+        parsed = parse_python(source) if self.marks <= JOB_MARKS_MAX else "left out, there is too much source before it"
         if isinstance(parsed, ast.Module):
             return parsed
-        self.tree.warn(f"{path}: can not be parsed" + (f" (line {parsed})" if parsed else ""))
+        self.tree.warn(f"{path}: {parsed}")
         self.record.complete = False
         return None
 

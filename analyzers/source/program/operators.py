@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from analyzers.source.program.values import (
+    SEQUENCE_MAX,
     ClassVal,
     Const,
     Ext,
@@ -24,8 +25,9 @@ from analyzers.source.program.values import (
 )
 
 NUMBER_MAX = 1e30
+#: Whole numbers of more bits are nothing that a job counts; Python does not even print them.
+NUMBER_BITS_MAX = 128
 TEXT_MAX = 10_000
-SEQUENCE_MAX = 10_000
 
 _NUMERIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,

@@ -10,17 +10,25 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
-#: Characters of source kept parsed in this process; a tree takes about 60 times its text in memory.
-KEPT_CHARACTERS_MAX = 1_000_000
+#: Punctuation marks in one source text, and in all that are parsed for one job. A tree takes 300 to 1400 bytes a mark,
+#: whatever the text's length, so that these bound memory; 150,000 are a megabyte of usual code.
+MARKS_MAX = 150_000
+JOB_MARKS_MAX = 250_000
+#: Marks of texts that are kept parsed in this process.
+KEPT_MARKS_MAX = 50_000
+_MARKS = ",.()[]{}=+-*/:\n'\"<>%;|&~^@"
+#: Python's parser takes time quadratic in the parts of an f-string.
+_BRACES_MAX = 20_000
+_IMPORT_DOTS_MAX = 2_000
 
 
 class _Kept:
     """Results by the text they were made of, the least recently used forgotten first."""
 
-    def __init__(self, characters_max: int) -> None:
-        self._characters_max = characters_max
+    def __init__(self, size_max: int) -> None:
+        self._size_max = size_max
         self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self._characters = 0
+        self._size = 0
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, size: int, make: Callable[[], Any]) -> Any:
@@ -29,21 +37,21 @@ class _Kept:
                 self._entries.move_to_end(key)
                 return self._entries[key][0]
         made = make()
-        if size <= self._characters_max // 4:
+        if size <= self._size_max // 4:
             with self._lock:
-                self._characters += size - self._entries.pop(key, (None, 0))[1]
+                self._size += size - self._entries.pop(key, (None, 0))[1]
                 self._entries[key] = (made, size)
-                while self._characters > self._characters_max:
-                    self._characters -= self._entries.popitem(last=False)[1][1]
+                while self._size > self._size_max:
+                    self._size -= self._entries.popitem(last=False)[1][1]
         return made
 
     def clear(self) -> None:
         with self._lock:
             self._entries.clear()
-            self._characters = 0
+            self._size = 0
 
 
-_kept = _Kept(KEPT_CHARACTERS_MAX)
+_kept = _Kept(KEPT_MARKS_MAX)
 
 
 def forget_parsed() -> None:
@@ -52,17 +60,33 @@ def forget_parsed() -> None:
 
 
 def remembered(kind: str, text: str, make: Callable[[], Any]) -> Any:
-    """``make()``, or what it gave for the same text before. The result must not be changed by anyone."""
-    return _kept.get((kind, text), len(text), make)
+    """``make()``, or what it gave for the same text before. Nobody may change the result."""
+    return _kept.get((kind, text), marks(text), make)
 
 
-def parse_python(source: str) -> ast.Module | int:
-    """Python source as a tree, Python 2 leftovers included; the number of the line that stopped it (0: none) if not."""
-    made: ast.Module | int = remembered("python", source, lambda: _parse(source))
-    return made
+def marks(text: str) -> int:
+    """How many punctuation marks a text has: what its tree's size goes by."""
+    return sum(map(text.count, _MARKS))
 
 
-def _parse(source: str) -> ast.Module | int:
+def parse_python(source: str) -> ast.Module | str:
+    """Python source as a tree that nobody may change, Python 2 leftovers included; else why not, in words."""
+    size = marks(source)
+    if size > MARKS_MAX or source.count("{") > _BRACES_MAX or _has_long_import(source):
+        return "too dense to be parsed"
+    parsed: ast.Module | str = _kept.get(("python", source), size, lambda: _parse(source))
+    return parsed
+
+
+def _has_long_import(source: str) -> bool:
+    """Whether an import names a module of thousands of parts: Python's parser takes memory quadratic in them."""
+    if source.count(".") <= _IMPORT_DOTS_MAX:
+        return False
+    rows = source.replace("\\\n", "").splitlines()
+    return any(row.count(".") > _IMPORT_DOTS_MAX and ("import" in row or "from" in row) for row in rows)
+
+
+def _parse(source: str) -> ast.Module | str:
     line = 0
     for rewrite in (str, modernised):
         try:
@@ -71,7 +95,7 @@ def _parse(source: str) -> ast.Module | int:
                 return ast.parse(rewrite(source))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = getattr(error, "lineno", None) or 0
-    return line
+    return "can not be parsed" + (f" (line {line})" if line else "")
 
 
 # No pattern may run over a line's end or try one run of characters twice: a file of blanks costs no more than another.

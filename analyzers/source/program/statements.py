@@ -193,6 +193,11 @@ def _if(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     assert isinstance(node, ast.If)
     test = evaluate(machine, node.test, frame)
     known = truth(test)
+    # A chain of elifs is a deep tree on its else side: what is known to be passed over needs no recursion.
+    while known is False and len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
+        node = node.orelse[0]
+        test = evaluate(machine, node.test, frame)
+        known = truth(test)
     if known is not None:
         return execute(machine, node.body if known else node.orelse, frame)
     guard_value = test if isinstance(test, Unknown) else Unknown("condition", origin_of(node, frame))

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 Scalar = str | int | float | bool | bytes | None
 
 
+#: Items of one sequence that are followed.
+SEQUENCE_MAX = 10_000
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where a value is written; ``file`` is ``launch`` for the command line."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import multiprocessing
 import os
@@ -14,6 +15,7 @@ import pytest
 from analyzers.source import analyze, cache
 from analyzers.source.cache import ReadingCache
 from analyzers.source.files import digest
+from analyzers.source.program.parsing import forget_parsed
 from analyzers.types import SourceFacts, Submission
 
 COMMAND = "bash run.sh"
@@ -78,6 +80,25 @@ def test_a_change_makes_it_void(job: SimpleNamespace, what: str) -> None:
     facts, known = job.read()
     assert (facts.value(fact), known) == (value, False)
     assert job.read()[1]
+
+
+def test_a_small_change_parses_only_what_changed(job: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_parsed()
+    parsed: list[str] = []
+    real = ast.parse
+    monkeypatch.setattr(
+        ast, "parse", lambda source, *more, **options: parsed.append(source) or real(source, *more, **options)
+    )
+    analyze(Submission(COMMAND, job.root), job.cache)
+    assert sorted(parsed) == sorted([FILES["train.py"], FILES["size.py"]])
+    (job.root / "size.py").write_text("BATCH = 5\n")
+    parsed.clear()
+    assert analyze(Submission(COMMAND, job.root), job.cache).value("batch_size_per_gpu") == 5
+    assert parsed == ["BATCH = 5\n"]
+    forget_parsed()
+    parsed.clear()
+    analyze(Submission(COMMAND, job.root), job.cache)
+    assert parsed == [], "known content is not parsed at all"
 
 
 def test_same_size_and_time_do_not_deceive(job: SimpleNamespace) -> None:
@@ -264,10 +285,9 @@ def test_different_jobs_of_one_command_do_not_drive_each_other_out(job: SimpleNa
 
 
 def test_what_was_cut_short_by_the_clock_is_not_kept(job: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    (job.root / "size.py").write_text("x = 1\n" * 3000 + "BATCH = 16\n")
-    monkeypatch.setattr("analyzers.source.limits.CPU_S_MAX", 0.0)
     monkeypatch.setattr("analyzers.source.limits.Deadline.__init__.__defaults__", (0.0,))
     facts = analyze(Submission(COMMAND, job.root), job.cache)
-    assert any("too large to be read" in warning for warning in facts.warnings)
+    assert facts.value("epochs") is None
+    assert any("too much to follow" in warning for warning in facts.warnings)
     monkeypatch.undo()
     assert not job.read()[1]
