@@ -179,6 +179,15 @@ class Reading:
         return [c for c in self.calls if matches(c.path, paths)]
 
 
+def presentable(value: JsonValue) -> JsonValue:
+    """A value as people and programs can take it: text in one printable line, numbers that count something."""
+    if isinstance(value, str):
+        return "".join(c for c in value if c.isprintable()).strip()[:TEXT_MAX] or None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value if 0 <= value <= NUMBER_MAX else None
+    return value
+
+
 def _is_own(value: Val, depth: int = 0) -> bool:
     """Whether a value is, or holds, a function, class or instance of the program."""
     if isinstance(value, Func | ClassVal):
@@ -190,15 +199,6 @@ def _is_own(value: Val, depth: int = 0) -> bool:
     if isinstance(value, Seq) and depth < 2:
         return any(_is_own(item, depth + 1) for item in value.items[:20])
     return False
-
-
-def presentable(value: JsonValue) -> JsonValue:
-    """A value as people and programs can take it: text in one printable line, numbers that count something."""
-    if isinstance(value, str):
-        return "".join(c for c in value if c.isprintable()).strip()[:TEXT_MAX] or None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return value if 0 <= value <= NUMBER_MAX else None
-    return value
 
 
 def matches(path: str, endings: Iterable[str]) -> bool:
