@@ -40,14 +40,6 @@ def test_a_sample_is_read_as_it_says(sample: dict[str, Any], tmp_path: Path) -> 
     assert {*sample["facts"], *sample.get("absent", ())} <= set(FACT_NAMES)
 
 
-@pytest.mark.parametrize("name", DESCRIPTIONS)
-def test_a_description_says_where_it_is_from(name: str) -> None:
-    assert re.match(r"#.*", (FOLDER / f"{name}.yaml").read_text())
-    assert set(DESCRIPTIONS[name]) <= {
-        "name", "framework", "packages", "calls", "commands", "parsers", "configurations", "rules", "samples",
-    }  # fmt: skip
-
-
 def test_the_example_of_the_page_is_a_description_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / "docs/adding-a-framework.md").read_text()
     (block,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
