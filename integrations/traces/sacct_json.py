@@ -58,7 +58,7 @@ class SacctJsonTrace:
         return self._jobs(path, notes)
 
     def _jobs(self, path: Path, notes: TraceNotes) -> Iterator[JobRecord]:
-        gathering = Gathering()
+        gathering = Gathering(notes)
         for number, job in objects(path, "jobs"):
             try:
                 if not isinstance(job, dict):

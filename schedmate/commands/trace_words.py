@@ -33,8 +33,6 @@ def _print_head(summary: Mapping[str, Any]) -> None:
     show(f"{safe(summary['file'])}: {summary['jobs']:,} jobs ({summary['format']}), {_time(clock['span_s'])}{dates}")
     if clock["timezone"]:
         show(f"times without a zone were read as {safe(clock['timezone'])}")
-    if summary["repeated_ids"]:
-        show(f"{summary['repeated_ids']:,} jobs have an id that came before")
     if load:
         what = "in use" if load["recorded"] else "asked for (no starts are recorded)"
         show(

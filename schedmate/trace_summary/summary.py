@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from schedmate.ports import TraceNotes
+from schedmate.repeats import SAME_ID
 from schedmate.simulator.metrics import SIZE_BUCKETS, Distribution
 from schedmate.trace_summary.collect import UNKNOWN, Collected, Floats
 from schedmate.trace_summary.load import Load, held_s, load_of
@@ -30,7 +31,7 @@ def summarise(jobs: Collected, notes: TraceNotes) -> dict[str, Any]:
         "rows_skipped": dict(notes.skipped),
         "remarks": dict(notes.remarks),
         "jobs": len(jobs),
-        "repeated_ids": jobs.repeated_ids,
+        "repeated_ids": notes.remarks.get(SAME_ID, 0),
         "clock": _clock(jobs, notes),
         "gpu_hours": float(gpu_s.sum()) / HOUR_S,
         "sizes": _sizes(jobs, gpu_s),

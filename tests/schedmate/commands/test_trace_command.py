@@ -12,6 +12,9 @@ from typing import Any
 import jsonschema
 import pytest
 
+from integrations.traces.csv_rows import HEADER_AGAIN
+from schedmate.repeats import TWICE
+
 ROOT = Path(__file__).resolve().parents[3]
 DUMP = ROOT / "examples" / "jobs.sacct"
 
@@ -59,6 +62,29 @@ def test_converting_to_swf_says_what_is_lost(schedmate, tmp_path: Path) -> None:
     assert document["to"] == "swf" and document["lost"]["the GPU type"] == document["written"]
     again = told(schedmate("trace", "describe", tmp_path / "a.swf", "--json"))
     assert again["format"] == "swf" and again["clock"]["first_submit"].startswith("2026-10-12")
+
+
+def test_dumps_that_overlap_are_described_and_converted_as_one(schedmate, tmp_path: Path) -> None:
+    """The older one was written while the last jobs still ran or waited."""
+    text = DUMP.read_text()
+    header, *rows = text.splitlines(keepends=True)
+    at = {name: position for position, name in enumerate(header.strip().split("|"))}
+
+    def before(row: str) -> str:
+        cells = row.rstrip("\n").split("|")
+        for name, cell in (("State", "RUNNING"), ("End", "Unknown"), ("ElapsedRaw", "1")):
+            cells[at[name]] = cell
+        return "|".join(cells) + "\n"
+
+    started = [row for row in rows if "Unknown|Unknown" not in row and row.split("|")[at["JobID"]].isdigit()]
+    (tmp_path / "t.sacct").write_text(header + "".join(map(before, started[-20:])) + text)
+    one, both = (told(schedmate("trace", "describe", path, "--json")) for path in (DUMP, tmp_path / "t.sacct"))
+    assert both["rows_skipped"] == {TWICE: 20} and both["remarks"][HEADER_AGAIN] == 1
+    known = ("file", "rows_skipped", "remarks")
+    assert {**one, **dict.fromkeys(known)} == {**both, **dict.fromkeys(known)}
+    told(schedmate("trace", "convert", tmp_path / "t.sacct", "--out", tmp_path / "both.csv", "--json"))
+    told(schedmate("trace", "convert", DUMP, "--out", tmp_path / "one.csv", "--json"))
+    assert (tmp_path / "both.csv").read_text() == (tmp_path / "one.csv").read_text()
 
 
 def test_a_stretch_of_a_trace(schedmate, tmp_path: Path) -> None:
