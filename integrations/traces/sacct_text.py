@@ -23,7 +23,7 @@ from integrations.traces import slurm_values as slurm
 from integrations.traces.clock import Clock, number_or_time, settled
 from integrations.traces.sacct_rows import COMMAND, Columns, whole_rows
 from integrations.traces.slurm_jobs import Gathering, Measured, Row, record_of
-from integrations.traces.values import BadValueError, duration_s, text
+from integrations.traces.values import BadValueError, duration_s, not_used, text
 from prompts.errors import UserError
 from schedmate.durations import zone_named
 from schedmate.ports import TraceNotes
@@ -170,7 +170,7 @@ class _Reader:
             elapsed_s=elapsed_s,
             state=slurm.slurm_state(cells[self._state]),
             eligible_s=eligible_s,
-            limit_s=None if self._limit is None else slurm.limit_s(cells[self._limit], self._limit_unit_s),
+            limit_s=self._limit_s(cells),
             requested=asked,
             allocated=got,
             nodes=nodes,
@@ -215,6 +215,15 @@ class _Reader:
         if self._elapsed is None or not (cell := slurm.known(cells[self._elapsed])):
             return None
         return duration_s(cell, 1.0, "elapsed")
+
+    def _limit_s(self, cells: Sequence[str]) -> float | None:
+        if self._limit is None:
+            return None
+        try:
+            return slurm.limit_s(cells[self._limit], self._limit_unit_s)
+        except BadValueError:
+            self._notes.remark(not_used("limit"))
+            return None
 
     def _tres(self, cells: Sequence[str], position: int | None) -> slurm.Tres:
         return _NO_TRES if position is None or not cells[position] else slurm.parse_tres(cells[position])

@@ -50,6 +50,7 @@ def describe(
     Example: schedmate trace describe jobs.sacct --timezone Europe/Berlin --out jobs.html
     """
     from schedmate.commands.trace_words import print_summary
+    from schedmate.durations import zone_named
     from schedmate.files import check_output, refuse_inputs, write_whole
     from schedmate.repeats import jobs_once
     from schedmate.trace_summary import collect, summarise
@@ -66,19 +67,21 @@ def describe(
             return collect(records, advance)
 
     jobs, notes = jobs_once(partial(open_trace, trace, name, options), collected)
+    read_as = timezone or str(notes.header.get("timezone") or notes.local_zone or "UTC")
+    zone = zone_named(read_as.removesuffix(" (assumed)"))
     summary: dict[str, Any] = {"file": str(trace), "format": name, **summarise(jobs, notes)}
     if page is not None:
         from schedmate.trace_summary.page import page as drawn
         from schedmate.trace_summary.summary import unix_begin_s
 
-        write_whole(page, drawn(jobs, summary, unix_begin_s(jobs, notes)), _ANOTHER_PAGE)
+        write_whole(page, drawn(jobs, summary, unix_begin_s(jobs, notes), zone), _ANOTHER_PAGE)
     summary["page"] = None if page is None else str(page)
     if json_:
         print_json(summary)
         return
     for line in told_skips(trace, notes):
         err().print(safe(line), soft_wrap=True)
-    print_summary(summary)
+    print_summary(summary, zone)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 import numpy as np
@@ -115,6 +115,16 @@ def _date(seconds: float, shift_s: float | None) -> str | None:
         return None
 
 
+def local_date(moment: str | None, zone: tzinfo) -> str:
+    """A date of the summary as the clock of a zone shows it, to the minute; empty where there is none."""
+    if moment is None:
+        return ""
+    try:
+        return f"{datetime.fromisoformat(moment).astimezone(zone):%Y-%m-%dT%H:%M}"
+    except (ValueError, OverflowError):  # in that zone it is a year that is none
+        return moment[:16]
+
+
 def _distribution(values: Floats) -> dict[str, float | None]:
     return dataclasses.asdict(Distribution.of(values[np.isfinite(values)]))
 
@@ -143,6 +153,7 @@ def _waiting(jobs: Collected) -> dict[str, Any] | None:
     by_size = {name: _distribution(waited[in_bucket(jobs, least, most)]) for name, least, most in SIZE_BUCKETS}
     return {
         "all": _distribution(waited),
+        "with_gpus": _distribution(waited[jobs.gpus > 0]),
         "by_size": by_size,
         "held_before_eligible": _distribution(held) if np.isfinite(held).any() else None,
     }

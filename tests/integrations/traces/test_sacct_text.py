@@ -226,6 +226,12 @@ def test_an_end_before_the_start_beside_a_good_runtime_is_counted(read) -> None:
     assert notes.remarks == {"end before start: the end is not used": 1}
 
 
+@pytest.mark.parametrize("cell", ["-4", "nan", "inf", "soon"])
+def test_a_limit_that_is_none_is_counted(read, cell: str) -> None:
+    (record,), notes = read(dump({"Timelimit": cell}))
+    assert record.requested_s is None and notes.remarks == {"limit can not be read: not used": 1}
+
+
 def test_restarts_are_attempts(read) -> None:
     (record,), _ = read(dump({"Restarts": "2"}, columns=(*BASE, "Restarts")))
     assert record.attempts == 3
