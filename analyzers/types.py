@@ -14,11 +14,11 @@ How = Literal["literal", "override", "default", "computed", "looked_up", "model"
 
 #: Every name a fact can have; the JSON contract of `schedmate analyze` (docs/json.md).
 FACT_NAMES: tuple[str, ...] = (
-    "framework", "workload_type", "task", "model", "model_params_approx", "dataset",
+    "framework", "workload_type", "task", "model", "model_params_approx", "model_shape", "dataset",
     "batch_size_per_gpu", "global_batch_size", "epochs", "max_steps", "iter_type",
     "num_gpus", "num_nodes", "parallelism", "precision", "optimizer", "learning_rate",
     "seq_len", "image_size", "grad_accum", "activation_checkpointing",
-    "checkpoints", "resumable", "early_stopping",
+    "checkpoints", "resumable", "early_stopping", "adapters", "weight_bits",
 )  # fmt: skip
 
 #: Every name that what a launch asks the scheduler for can have: GPUs, nodes and host memory of the whole job.

@@ -9,6 +9,7 @@ from analyzers.source.directive import SourceOffError
 from analyzers.source.files import Tree
 from analyzers.source.fingerprint import fingerprint
 from analyzers.source.idioms import (
+    adapters,
     batch,
     data,
     known,
@@ -18,6 +19,7 @@ from analyzers.source.idioms import (
     resources,
     saving,
     schedule,
+    shapes,
     subject,
     task,
 )
@@ -111,6 +113,8 @@ def gather(reading: Reading, tree: Tree) -> None:
         lambda: optimisation.offer_optimizer(reading, training),
         lambda: optimisation.offer_precision(reading, training),
         lambda: saving.offer_saving(reading, training),
+        lambda: adapters.offer_adapters(reading),
+        lambda: shapes.offer_shape(reading, training),
         lambda: models.offer_parameters(reading, training),
     )
     for step in steps:

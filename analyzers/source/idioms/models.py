@@ -272,15 +272,19 @@ def _shape(model: Obj) -> str:
 
 
 def offer_parameters(reading: Reading, training: Training) -> None:
-    """``model_params_approx`` from published figures, the layers built, or the transformer's shape."""
+    """``model_params_approx`` from the named architecture, or the layers built."""
     name = reading.value("model")
     model = trained_model(reading, training)
     if isinstance(name, str):
         published = model_parameters(name)
         local = isinstance(model, Obj) and isinstance(model.cls, ClassVal)
         if published is not None and not (local and _has_layers(model)):
-            if not _resized_head(model):
+            classes = _classes(reading, model, name)
+            if classes is None:
                 reading.offer("model_params_approx", published, 0.85, None, "looked_up")
+            elif classes > 0 and (resized := model_parameters(name, classes)) is not None:
+                origin = model.origin if isinstance(model, Obj) else None
+                reading.offer("model_params_approx", resized, 0.8, origin, "computed")
         elif not local:
             written = parameters_in_name(name)
             if written is not None:
@@ -289,12 +293,6 @@ def offer_parameters(reading: Reading, training: Training) -> None:
         count = _count_all(reading, model)
         if count is not None and count > 0:
             reading.offer("model_params_approx", int(count), 0.75, model.origin, "computed")
-    layers, hidden, vocab = reading.number("layers"), reading.number("hidden"), reading.number("vocab")
-    if reading.words_read_unseen and layers is not None and hidden is not None and layers[0] > 0 and hidden[0] > 0:
-        # A decoder layer holds 12 d^2 weights (Kaplan et al. 2020); embeddings add vocabulary x d, 50k unless stated.
-        words = vocab[0] if vocab is not None else 50_257
-        total = 12 * layers[0] * hidden[0] ** 2 + words * hidden[0]
-        reading.offer("model_params_approx", int(total), 0.75, layers[1].origin, "computed")
 
 
 def _count_all(reading: Reading, model: Obj) -> float | None:
@@ -311,11 +309,15 @@ def _has_layers(model: Val | None) -> bool:
     return isinstance(model, Obj) and _Counter().count(model) is not None
 
 
-def _resized_head(model: Val | None) -> bool:
-    classes = (
-        as_number(model.call.kwargs.get("num_classes")) if isinstance(model, Obj) and model.call is not None else None
-    )
-    return classes is not None and classes != 1000
+def _classes(reading: Reading, model: Val | None, name: str) -> int | None:
+    """The size of the classifier that a named model is built with: None where it is the published one, 0 unknown."""
+    built = [model.call] if isinstance(model, Obj) and model.call is not None else []
+    built += [c for c in reading.calls if c.name in ("create_model", name.rpartition("/")[2])]
+    given = next((c.kwargs["num_classes"] for c in built if "num_classes" in c.kwargs), None)
+    if given is None or (isinstance(given, Const) and given.value is None):
+        return None
+    classes = as_number(given)
+    return None if classes == 1000 else int(classes) if classes is not None and 0 < classes < 1e7 else 0
 
 
 class _Counter:
