@@ -59,7 +59,7 @@ def offer_batches(reading: Reading, training: Training) -> None:
         return
     learns = reading.value("workload_type") in ("train", "finetune", "other", None)
     per_device, total, origin, sure = _sizes(reading, training)
-    part = next((size for loop in training.loops[1:] if (size := slice_size(loop)) is not None), None)
+    part = next((size for loop in training.slices if (size := slice_size(loop)) is not None), None)
     if part is not None and per_device is None:
         return  # a batch of unknown size is worked through in parts
     pieces = math.ceil(per_device / part) if part is not None and per_device is not None else None
@@ -183,7 +183,8 @@ def _accumulation(reading: Reading, training: Training) -> int | None:
         if c.name in ("step", "update", "apply_gradients") and len(c.loops) == len(training.loops)
     ]
     for call in steps:
-        modulus = as_number(accumulation_in(call.guards))
+        # What the gradients wait for as well does not accumulate them.
+        modulus = as_number(accumulation_in(tuple(g for g in call.guards if g not in training.call.guards)))
         if modulus is not None:
             reading.offer("grad_accum", int(modulus), 0.8, call.origin)
             return int(modulus)

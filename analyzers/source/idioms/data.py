@@ -20,6 +20,7 @@ _GENERIC = re.compile(
     r"imagefolder|image|folder|synthetic|random|dummy|fake|full|small|large|subset|local|cache|cached|tokenized|x|y)",
     re.IGNORECASE,
 )
+_FILE = re.compile(r"\.(ya?ml|jsonl?|csv|tsv|txt|zip|tgz|tar(\.gz)?|npz|npy|h5|hdf5|pkl|pt|parquet|arrow|bin|data)$")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{2,}")
 
 
@@ -53,7 +54,8 @@ def told_name(text: str) -> str | None:
     """
     parts = [part for part in text.strip().rstrip("/").split("/") if part not in ("", ".", "..", "~")]
     for part in reversed(parts):
-        entry = dataset_entry(part) if "/" in text else None
+        stem = _FILE.sub("", part)
+        entry = dataset_entry(stem) if "/" in text or stem != part else None
         if entry is not None:
             return entry.name
     if "/" in text and not text.startswith((".", "/", "~")) and len(parts) == 2 and all(map(_tells, parts)):
@@ -93,7 +95,8 @@ def _dataset_of(call: Call) -> tuple[str, float] | None:
     ):
         parts = [p for p in path.split("datasets.")[1].split(".") if p not in ("load_data", "mnist()")]
         entry = dataset_entry(parts[0]) if parts else None
-        return (entry.name if entry else parts[0], 0.93) if parts else None
+        told = bool(parts) and (entry is not None or parts[0][:1].isupper() or "keras" in path)
+        return (entry.name if entry else parts[0], 0.93) if told else None
     if name == "load_dataset" and path.split(".")[0] in ("datasets", "nlp", "load_dataset"):
         texts = [t for t in map(as_text, call.args[:2]) if t]
         texts = texts or [t for t in (as_text(call.kwargs.get("path")), as_text(call.kwargs.get("name"))) if t]
@@ -152,6 +155,9 @@ def _image_size(reading: Reading) -> None:
                     reading.offer("image_size", int(number), 0.85, call.origin)
                     return
     setting = reading.number("image_size")
+    known = dataset_entry(str(reading.value("dataset") or ""))
+    if setting is not None and known is not None and setting[0] == (known.image_size or 0) ** 2:
+        setting = None  # the pixels of a flattened image
     if setting is not None and 0 < setting[0] < 10_000:
         reading.offer("image_size", int(setting[0]), max(0.7, setting[1].confidence), setting[1].origin)
         return

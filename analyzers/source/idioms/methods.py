@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from analyzers.source.program.events import Call
-from analyzers.source.program.values import Origin
+from analyzers.source.program.values import Origin, Unknown, Val
 from analyzers.source.reading import Reading, as_number
 
 Task = tuple[str, float, Origin | None]
@@ -45,7 +45,7 @@ def learning_method(reading: Reading) -> Task | None:
 
 def task_by_kind(reading: Reading) -> Task | None:
     """The task from losses and measures, and from what goes into and comes out of the model."""
-    for rule in (_graphs, _segmentation, _recognition, _language, _vision):
+    for rule in (_captions, _graphs, _segmentation, _recognition, _language, _vision):
         found = rule(reading)
         if found is not None:
             return found
@@ -54,6 +54,16 @@ def task_by_kind(reading: Reading) -> Task | None:
 
 def _first(reading: Reading, pattern: str) -> Call | None:
     return next((c for c in reading.calls if re.search(pattern, c.path, re.IGNORECASE)), None)
+
+
+def _captions(reading: Reading) -> Task | None:
+    """Images in, words out: the program says so, and both are met."""
+    said = re.search(
+        r"caption", reading.launch.program + " " + " ".join(n for n, _ in names_met(reading)), re.IGNORECASE
+    )
+    words = _first(reading, r"nn\.Embedding$|transformers\.|tokeniz")
+    images = _first(reading, r"torchvision|PIL\.|Conv2d|timm")
+    return ("image-captioning", 0.75, words.origin) if said and words is not None and images is not None else None
 
 
 def _graphs(reading: Reading) -> Task | None:
@@ -84,19 +94,22 @@ def _recognition(reading: Reading) -> Task | None:
 
 def _language(reading: Reading) -> Task | None:
     """A vocabulary goes in and comes out: as many embeddings as the last layer has outputs, scored by cross-entropy."""
-    sizes = {as_number(c.argument(0, "num_embeddings")) for c in reading.calls if c.path.endswith("nn.Embedding")}
-    heads = [c for c in reading.calls if c.path.endswith("nn.Linear") and _outputs(c) in sizes - {None}]
-    big = [c for c in heads if (_outputs(c) or 0) >= _VOCABULARY_MIN]
-    if big and _first(reading, r"cross_?entropy|nll_?loss") is not None:
-        return "language-modeling", 0.7, big[-1].origin
+    rows = [c.argument(0, "num_embeddings") for c in reading.calls if c.path.endswith("nn.Embedding")]
+    heads = [c for c in reading.calls if c.path.endswith("nn.Linear") and _as_many(c.argument(1, "out_features"), rows)]
+    if heads and _first(reading, r"cross_?entropy|nll_?loss") is not None:
+        return "language-modeling", 0.7, heads[-1].origin
     return None
 
 
+def _as_many(outputs: Val | None, rows: list[Val | None]) -> bool:
+    """Whether a layer has one output for each row of an embedding: the same number, or the same unknown."""
+    number = as_number(outputs)
+    if number is None:
+        return isinstance(outputs, Unknown) and any(row is outputs for row in rows)
+    return number >= _VOCABULARY_MIN and number in {as_number(row) for row in rows}
+
+
 _VOCABULARY_MIN = 200
-
-
-def _outputs(call: Call) -> float | None:
-    return as_number(call.argument(1, "out_features"))
 
 
 def _vision(reading: Reading) -> Task | None:

@@ -314,6 +314,8 @@ def _precision(reading: Reading, training: Training) -> None:
         return
     if training.unseen or not (reading.followed or reading.launch.entry is None):
         return
+    if any(c.name == "autocast" and _undecided(c.argument(None, "enabled")) for c in reading.calls):
+        return
     if "deepspeed" in reading.settings and reading.launch.entry is None:
         reading.offer("precision", "fp32", 0.7, reading.settings["deepspeed"].origin)
     if (reading.complete and (training.call is not None or reading.value("workload_type"))) or "hf" in reading.settings:
@@ -322,10 +324,14 @@ def _precision(reading: Reading, training: Training) -> None:
         reading.offer("precision", "fp32", 0.6)
 
 
+def _undecided(switch: Val | None) -> bool:
+    return switch is not None and as_flag(switch) is None
+
+
 def _precision_call(reading: Reading, call: Call) -> None:
     if call.name == "autocast":
-        enabled = as_flag(call.argument(None, "enabled"))
-        if enabled is False or "Accelerator" in call.path:
+        switch = call.argument(None, "enabled")
+        if as_flag(switch) is False or "Accelerator" in call.path or _undecided(switch):
             return
         device = as_text(call.argument(0, "device_type"))
         dtype = call.argument(1 if "cuda" not in call.path else None, "dtype")
@@ -373,7 +379,8 @@ def _activation_checkpointing(reading: Reading, training: Training) -> None:
                 return
     for call in reading.calls:
         if call.name in _RECOMPUTES or call.path.startswith("torch.utils.checkpoint."):
-            reading.offer("activation_checkpointing", True, 0.88, call.origin)
+            # Under a condition that nothing decides it may be done or not.
+            reading.offer("activation_checkpointing", True, 0.45 if call.guards else 0.88, call.origin)
             return
         if call.path in ("jax.checkpoint", "jax.remat", "flax.linen.remat"):
             reading.offer("activation_checkpointing", True, 0.85, call.origin)

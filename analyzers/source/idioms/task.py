@@ -102,7 +102,7 @@ def _instructs(reading: Reading) -> bool:
 
 _NEEDED = {
     "image-classification": r"cross_?entropy|nll_?loss|keras|tensorflow|accuracy|argmax",
-    "object-detection": r"detect|rcnn|yolo|detr|retinanet|\bssd",
+    "object-detection": r"detect|(fast|faster|mask|cascade|keypoint)_?rcnn|yolo|\bdetr|retinanet|\bssd",
     "semantic-segmentation": r"segment|deeplab|unet|\bfcn|cross_?entropy",
 }
 
@@ -125,9 +125,16 @@ def _seq2seq(reading: Reading) -> None:
             return
 
 
+_ADVERSARIES = ({"G", "D"}, {"generator", "discriminator"}, {"netG", "netD"}, {"gen", "disc"})
+
+
 def _adversarial(reading: Reading) -> Origin | None:
     makers = [c for c in reading.calls if re.search(r"<\w*(Generator|Discriminator|netG|netD)\w*>", c.path)]
     kinds = {"G" if "Gen" in c.path or "netG" in c.path else "D" for c in makers}
+    optimizers = optimizer_calls(reading)
+    named = any(pair <= reading.machine.reads.keys() for pair in _ADVERSARIES)
+    if named and len(optimizers) >= 2 and any("bce" in c.path.lower() for c in reading.calls):
+        return optimizers[0].origin
     return makers[0].origin if kinds == {"G", "D"} and len(optimizer_calls(reading)) >= 2 else None
 
 
