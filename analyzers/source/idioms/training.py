@@ -162,6 +162,35 @@ def accumulation_in(guards: tuple[Guard, ...]) -> Const | None:
     return None
 
 
+def accumulates(guards: tuple[Guard, ...]) -> bool:
+    """Whether something stands under an ``i % n == 0`` at all, known or not."""
+    return any(
+        isinstance(value, Unknown) and value.detail[:1] == ("mod",)
+        for guard in guards
+        for value in _operands(guard.value)
+    )
+
+
+def counters_left_on(loop: Loop) -> set[str]:
+    """The counters that a loop's breaks look at."""
+    return {name for guards in loop.breaks for guard in guards[-1:] for name in _counters(guard.value)}
+
+
+def counted_by_modulus(guards: tuple[Guard, ...]) -> set[str]:
+    """The counters whose remainders something stands under."""
+    found: set[str] = set()
+    for guard in guards:
+        for value in _operands(guard.value):
+            if isinstance(value, Unknown) and value.detail[:1] == ("mod",):
+                found |= _counters(value)
+    return found
+
+
+def _counters(value: Val) -> set[str]:
+    details = [part.detail for part in _operands(value) if isinstance(part, Unknown)]
+    return {str(detail[1]) for detail in details if detail[:1] == ("counter",) and len(detail) == 2}
+
+
 def _operands(value: Val, depth: int = 0) -> list[Val]:
     if not isinstance(value, Unknown) or depth > 4:
         return []

@@ -161,6 +161,7 @@ class Machine:
         if source is None:
             return None
         module.names["__name__"] = Const("__main__" if path == self.launch.entry and not self.launch.function else name)
+        module.names["__file__"] = Const(path if path.startswith("..") else "./" + path)
         self.modules[path] = module
         parsed = self.parse(source, path, module)
         if parsed is None:
