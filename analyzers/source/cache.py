@@ -84,12 +84,14 @@ class ReadingCache:
                 return
             path = self._path(submission)
             new = {"seen": [list(look) for look in tree.seen], "answer": _plain(facts)}
+            if _facts_from(json.loads(json.dumps(new["answer"]))) != facts:
+                return  # something in it that this format does not hold: rather read anew than change it
             entry = [new, *(r for r in _load(path) if r.get("seen") != new["seen"])][:_READINGS_MAX]
             while len(data := _packed(entry)) > _ENTRY_BYTES_MAX and entry:
                 entry.pop()
             if entry:
                 self._write(path, data)
-        except (OSError, ValueError):
+        except (OSError, ValueError, TypeError):
             return
         self._writes += 1
         if self._writes % _WRITES_PER_SWEEP == 1:

@@ -57,6 +57,7 @@ class Tree:
     _texts: dict[str, str | None] = field(default_factory=dict)
     _kinds: dict[str, bool] = field(default_factory=dict)
     _names: dict[str, list[str]] | None = None
+    _real_folders: dict[str, str] = field(default_factory=dict)
     _real_root: str = ""
     _project: str = ""
     _bytes_read: int = 0
@@ -182,16 +183,24 @@ class Tree:
         return names
 
     def _locate(self, path: str, wanted: Callable[[int], bool]) -> str | None:
+        """The real path of what ``path`` names, where that lies in the project and is of the wanted kind."""
         if self.root is None or "\0" in path or len(path) > 4000:
             return None
+        folder, _, name = normal(path).rpartition("/")
         try:
-            real = os.path.realpath(f"{self._real_root}/{normal(path)}")
-            if real != self._project and not real.startswith(self._project.rstrip("/") + "/"):
-                return None
-            mode = Path(real).stat().st_mode
+            # A folder is resolved once: most looks are for one of many names in it, and find none.
+            if folder not in self._real_folders:
+                self._real_folders[folder] = os.path.realpath(f"{self._real_root}/{folder}")
+            real = f"{self._real_folders[folder]}/{name}"
+            status = os.lstat(real)
+            if stat.S_ISLNK(status.st_mode) or name in ("", ".."):
+                real = os.path.realpath(real)
+                status = Path(real).stat()
         except (OSError, ValueError):
             return None
-        return real if wanted(mode) else None
+        if real != self._project and not real.startswith(self._project.rstrip("/") + "/"):
+            return None
+        return real if wanted(status.st_mode) else None
 
     def _is_withheld(self, path: str, real: str) -> bool:
         """Whether a file is ignored, under the path it was asked for or under the one that a link leads to."""

@@ -37,13 +37,14 @@ class Rule:
         return self.text in _EVERYTHING
 
     def matches(self, path: Sequence[str]) -> bool:
-        """Whether it matches this path (relative to the work dir) itself."""
+        """Whether it matches this path (relative to the work dir, perhaps climbing out of it) itself."""
+        climbed = sum(part == ".." for part in path)
+        if climbed > len(self.base):
+            return False  # not below the folder that the rule is for
+        below = (*self.base[: len(self.base) - climbed], *path[climbed:])
         if len(self.segments) == 2 and self.segments[0] == "**":  # a plain name, anywhere
-            return bool(path) and path[-1] != ".." and glob_match(self.segments[1], path[-1])
-        climbs = next((i for i, part in enumerate(path) if part != ".."), len(path))
-        if climbs > len(self.base):
-            return False  # above the folder that the rule speaks of
-        return _segments_match(self.segments, (*self.base[: len(self.base) - climbs], *path[climbs:]))
+            return bool(below) and glob_match(self.segments[1], below[-1])
+        return _segments_match(self.segments, below)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ class Ignored:
         if len(parts) > _PARTS_MAX:
             return True
         # As git does it: what lies in an ignored folder can not be taken out of it again.
-        return any(self._decided(parts[:n], is_folder or n < len(parts)) for n in range(1, len(parts) + 1))
+        climbed = sum(part == ".." for part in parts)
+        return any(self._decided(parts[:n], is_folder or n < len(parts)) for n in range(climbed + 1, len(parts) + 1))
 
     def _decided(self, parts: tuple[str, ...], is_folder: bool) -> bool:
         for rule in reversed(self.rules):

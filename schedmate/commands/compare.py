@@ -32,10 +32,10 @@ def compare(
     from schedmate.comparison.runs import differences, jct_ratios, runs_of
     from schedmate.comparison.table import metric_rows
     from schedmate.comparison.write import write_report
-    from schedmate.files import check_not_an_input
+    from schedmate.files import refuse_inputs
 
     if report is not None:
-        check_not_an_input(report, files, "name another file with --report")
+        refuse_inputs(report, files, "name another file with --report")
     documents = [(path.stem, read_document(path)) for path in files]
     for path, (name, document) in zip(files, documents, strict=True):
         check_document(path, name, document)

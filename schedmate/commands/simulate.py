@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -128,7 +129,7 @@ def simulate(
     )
     from schedmate.comparison.collect import replays
     from schedmate.comparison.runs import check_number
-    from schedmate.files import check_not_an_input, check_output
+    from schedmate.files import check_output, refuse_inputs
     from schedmate.knowledge import ESTIMATES, estimates_named, lacks_users
     from schedmate.simulator import policy_named
     from schedmate.simulator.asked import conditions_of
@@ -157,7 +158,7 @@ def simulate(
         another = "name another file with --report"
         check_output(report, another)
         beside = [file for file in (trace, cluster, faults, slowdown) if file is not None]
-        check_not_an_input(report, [Path(file) for file in beside], another)
+        refuse_inputs(report, [Path(file) for file in beside], another)
     needing = [policy_named(name).name for name in names if policy_named(name).needs_estimates]
     if estimates not in ESTIMATES:
         raise UserError(f"--estimates {estimates}: not known", f"give one of {', '.join(ESTIMATES)}")
@@ -242,11 +243,11 @@ def _policies(text: str) -> list[str]:
 
 def _read(path: Path, format_name: str | None, options: Mapping[str, str]) -> tuple[list[JobRecord], TraceNotes]:
     """All jobs, each once, in order of submission; ties keep the order of the file."""
-    from schedmate.repeats import each_once
+    from schedmate.repeats import jobs_once
     from schedmate.traces import open_trace
 
-    records, notes = open_trace(path, format_name, options)
-    return sorted(each_once(records, notes), key=lambda record: record.submit_s), notes
+    opened = partial(open_trace, path, format_name, options)
+    return jobs_once(opened, lambda records, _: sorted(records, key=lambda record: record.submit_s))
 
 
 def _of_any_type(jobs: Sequence[JobRecord]) -> tuple[list[JobRecord], int]:

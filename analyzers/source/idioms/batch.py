@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
-import re
 
 from analyzers.source.idioms.named import base_name
 from analyzers.source.idioms.resources import data_parallel_size
 from analyzers.source.idioms.schedule import test_text
-from analyzers.source.idioms.training import Training, accumulation_in, data_loop, is_estimator, slice_size, stepped_slice
+from analyzers.source.idioms.training import (
+    Training,
+    accumulates,
+    accumulation_in,
+    data_loop,
+    is_estimator,
+    slice_size,
+    stepped_slice,
+)
 from analyzers.source.knowledge.lookup import dataset_entry
-from analyzers.source.program.events import Call, Guard
+from analyzers.source.program.events import Call
 from analyzers.source.program.values import ClassVal, Const, Ext, Func, Obj, Origin, Scaled, Seq, Unknown, Val
 from analyzers.source.reading import Reading, as_flag, as_number, class_name
 
@@ -64,7 +71,7 @@ def offer_batches(reading: Reading, training: Training) -> None:
     stepped = stepped_slice(reading, training)
     if stepped is not None:  # what was collected is learned from in parts, with a step for each
         per_device, total, origin, sure = float(stepped[0]), None, stepped[1], 0.85
-    part = next((size for loop in training.loops[1:] if (size := slice_size(loop)) is not None), None)
+    part = next((size for loop in training.slices if (size := slice_size(loop)) is not None), None)
     if part is not None and per_device is None:
         return  # a batch of unknown size is worked through in parts
     pieces = math.ceil(per_device / part) if part is not None and per_device is not None else None
@@ -187,32 +194,21 @@ def _accumulation(reading: Reading, training: Training) -> int | None:
         for c in reading.calls
         if c.name in ("step", "update", "apply_gradients") and len(c.loops) == len(training.loops)
     ]
-    steps = [c for c in steps if c is not training.call] or steps
-    for call in steps:
-        # What gradients are computed under as well (learning every fourth step of a simulation) delays no step.
-        own = tuple(g for g in call.guards if not any(g.test is other.test for other in training.call.guards))
-        modulus = as_number(accumulation_in(own))
+    # What the gradients wait for as well does not accumulate them.
+    waits = [(call, tuple(g for g in call.guards if g not in training.call.guards)) for call in steps]
+    for call, guards in waits:
+        modulus = as_number(accumulation_in(guards))
         if modulus is not None:
             reading.offer("grad_accum", int(modulus), 0.8, call.origin)
             return int(modulus)
-        if any(_delays(guard) for guard in own):
-            return None
+    if any(accumulates(guards) for call, guards in waits if "optim" in call.path.lower()) or any(
+        "accum" in test_text(guard).lower() for _, guards in waits for guard in guards
+    ):
+        return None  # every so many batches, which is not known
     if reading.complete or steps:
         reading.offer("grad_accum", 1, 0.8)
         return 1
     return None
-
-
-def _delays(guard: Guard) -> bool:
-    """Whether a step waits for a counter (``step - last_step >= accumulate``), whose period is not known."""
-    detail = guard.value.detail
-    ordered = detail[:1] == ("compare",) and detail[1] in ("Lt", "LtE", "Gt", "GtE", "Eq")
-    return "accum" in test_text(guard).lower() or (ordered and accumulation_words(test_text(guard)))
-
-
-def accumulation_words(text: str) -> bool:
-    """Whether a condition speaks of steps that are counted or of a remainder."""
-    return re.search(r"%|last_\w*step|last_opt|update_(freq|every)", text) is not None
 
 
 # --- steps from the size of the data ------------------------------------------------------------------------------

@@ -23,7 +23,8 @@ def first_that_holds(
 ) -> tuple[JsonValue, Origin, float] | None:
     """What the first alternative that holds says, where, and how sure. Raises `UndecidedError`."""
     for alternative in alternatives:
-        if not _holds(alternative.get("when", {}), config, call):
+        place = _holds(alternative.get("when", {}), config, call, origin)
+        if place is None:
             continue
         sure = float(alternative.get("sure", SURE))
         if "key" in alternative:
@@ -33,6 +34,9 @@ def first_that_holds(
                 if found is None or (alternative.get("positive") and not _positive(found[0])):
                     continue
                 value: JsonValue = found[0]
+                if "find" in alternative:
+                    match = re.search(alternative["find"], str(value))
+                    value = match[1] if match else None
                 if "map" in alternative:
                     value = _mapped(alternative["map"], value)
                 if "times" in alternative:
@@ -44,7 +48,7 @@ def first_that_holds(
             if text:
                 return text, place if place.file else origin, sure
         elif "value" in alternative:
-            return alternative["value"], origin, sure
+            return alternative["value"], place, sure
     return None
 
 
@@ -70,23 +74,24 @@ def _mapped(table: dict[str, JsonValue], value: JsonValue) -> JsonValue:
     return None
 
 
-def _holds(conditions: dict[str, Any], config: Map, call: Call | None) -> bool:
+def _holds(conditions: dict[str, Any], config: Map, call: Call | None, origin: Origin) -> Origin | None:
+    """Where the first condition is met (``origin`` where that is written nowhere), if all are; else None."""
+    met: Origin | None = None
     for key, wanted in conditions.items():
-        if key == "overrides":  # methods that the job's own class replaces
-            if any(_replaces(call, name) for name in wanted) != conditions.get("replaced", False):
-                return False
-            continue
-        if key == "replaced":
+        if key == "overrides":  # methods that the job's own class would have to replace
+            if any(_replaces(call, name) for name in wanted):
+                return None
             continue
         options = wanted if isinstance(wanted, list) else [wanted]
         values = value_at(config, key)
         if "present" in options and values is not None:
             continue
-        plain = [p[0] for v in (values.items if isinstance(values, Seq) and "[" in key else [values])
-                 if (p := _plain(v)) is not None]  # fmt: skip
-        if not any(_fits(plain, option) for option in options):
-            return False
-    return True
+        parts = values.items if isinstance(values, Seq) and "[" in key else [values]
+        plain = [found for part in parts if (found := _plain(part)) is not None]
+        if not any(_fits([value for value, _ in plain], option) for option in options):
+            return None
+        met = met or next((place for _, place in plain if place.file), None)
+    return met or origin
 
 
 def _fits(values: list[JsonValue], option: object) -> bool:
@@ -190,6 +195,8 @@ def _among(value: Val, wanted: str) -> Val | None:
 def _plain(value: Val | None) -> tuple[JsonValue, Origin] | None:
     """A value as JSON with its place: classes by their names, a list by its first item."""
     if isinstance(value, Const):
+        if isinstance(value.value, str) and "${" in value.value:
+            raise UndecidedError  # stands for something else
         return None if value.value is None or isinstance(value.value, bytes) else (value.value, value.origin)
     if isinstance(value, Ext):
         return value.path.rpartition(".")[2], value.origin

@@ -10,7 +10,7 @@ from analyzers.source.idioms.named import launch_options
 from analyzers.source.idioms.optimisation import optimizer_calls
 from analyzers.source.idioms.training import Training, is_optimizer
 from analyzers.source.program.events import Call
-from analyzers.source.program.values import Const, Ext, Map, Obj, Origin, Unknown, Val
+from analyzers.source.program.values import Const, Ext, Map, Obj, Origin, Unknown
 from analyzers.source.reading import Reading, as_flag, as_text
 
 _TORCH = frozenset({"torch", "torchvision", "torchaudio", "transformers", "accelerate", "deepspeed", "timm", "trl",

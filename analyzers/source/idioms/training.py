@@ -19,13 +19,15 @@ _KNOWN_TRAINERS = ("transformers.", "trl.", "lightning.", "pytorch_lightning.", 
 class Training:
     """The call that learns (or that starts a library's trainer) and its loops, outermost first.
 
-    ``described``: a framework's description says what its trainer does.
+    ``described``: a framework's description says what its trainer does. ``slices``: inner loops that only go over parts
+    of one batch, the step being taken after them.
     """
 
     call: Call | None
     loops: tuple[Loop, ...]
     trainer: bool = False
     described: bool = False
+    slices: tuple[Loop, ...] = ()
 
     @property
     def unseen(self) -> bool:
@@ -88,7 +90,13 @@ def find_training(reading: Reading) -> Training:
     learning = learning_calls(reading)
     if learning:
         best = max(learning, key=lambda c: len(c.loops))
-        return Training(best, best.loops)
+        stepping = [c for c in reading.calls if c.name in ("step", "optimize", "apply_gradients") and c.loops]
+        slices = tuple(
+            loop
+            for loop in best.loops[1:]
+            if slice_size(loop) is not None and not any(loop in c.loops for c in stepping)
+        )
+        return Training(best, best.loops, slices=slices)
     started = trainer_calls(reading)
     if started:
         return Training(started[-1], started[-1].loops, trainer=True)
@@ -181,6 +189,35 @@ def accumulation_in(guards: tuple[Guard, ...]) -> Const | None:
             if isinstance(value, Unknown) and value.detail[:1] == ("mod",) and isinstance(value.detail[1], Const):
                 return value.detail[1]
     return None
+
+
+def accumulates(guards: tuple[Guard, ...]) -> bool:
+    """Whether something stands under an ``i % n == 0`` at all, known or not."""
+    return any(
+        isinstance(value, Unknown) and value.detail[:1] == ("mod",)
+        for guard in guards
+        for value in _operands(guard.value)
+    )
+
+
+def counters_left_on(loop: Loop) -> set[str]:
+    """The counters that a loop's breaks look at."""
+    return {name for guards in loop.breaks for guard in guards[-1:] for name in _counters(guard.value)}
+
+
+def counted_by_modulus(guards: tuple[Guard, ...]) -> set[str]:
+    """The counters whose remainders something stands under."""
+    found: set[str] = set()
+    for guard in guards:
+        for value in _operands(guard.value):
+            if isinstance(value, Unknown) and value.detail[:1] == ("mod",):
+                found |= _counters(value)
+    return found
+
+
+def _counters(value: Val) -> set[str]:
+    details = [part.detail for part in _operands(value) if isinstance(part, Unknown)]
+    return {str(detail[1]) for detail in details if detail[:1] == ("counter",) and len(detail) == 2}
 
 
 def _operands(value: Val, depth: int = 0) -> list[Val]:

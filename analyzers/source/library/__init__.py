@@ -24,6 +24,7 @@ from analyzers.source.library import (
 )
 
 __all__ = [
-    "arguments", "builtin", "configs", "environments", "estimators", "flags", "frameworks", "layers", "lightning_cli", "methods", "nodes",
+    "arguments", "builtin", "configs", "environments", "estimators",
+    "flags", "frameworks", "layers", "lightning_cli", "methods", "nodes",
     "pyconfigs", "signatures", "submission", "system", "timm_factories", "typed_cli",
 ]  # fmt: skip

@@ -150,7 +150,8 @@ def config_value(machine: Machine, path: str, *, attr: bool) -> Val | None:
 
 
 @models("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "toml.load", "tomllib.load", "tomli.load",
-        "ruamel.yaml.YAML().load", "yaml.unsafe_load", "hjson.load")  # fmt: skip
+        "ruamel.yaml.YAML().load", "ruamel_yaml.load", "ruamel_yaml.safe_load", "yaml.unsafe_load",
+        "hjson.load")  # fmt: skip
 def _load(a: Arguments) -> Val | None:
     source = a.args[0] if a.args else NONE
     if isinstance(source, File) and source.text is not None:
@@ -177,7 +178,7 @@ def _omega_merge(a: Arguments) -> Val | None:
     result = Map({}, a.origin, attr=True)
     for part in a.args:
         if isinstance(part, Map):
-            merge_into(result, part, a.machine)
+            merge_into(result, part)
         else:
             result.open = True
     return result
@@ -209,17 +210,26 @@ def _omega_nothing(a: Arguments) -> Val | None:
     return NONE
 
 
-def merge_into(target: Map, other: Map, machine: Machine) -> None:
-    """Merge nested maps, the second winning. Each map is a step: one that stands in others often may never end."""
-    machine.tick()
-    machine.made(other)
+def merge_into(target: Map, other: Map) -> None:
+    """Merge nested maps, the second winning; what is too much to follow is left open.
+
+    A map that stands in others often would unfold without end.
+    """
+    _merge(target, other, [NODES_MAX])
+
+
+def _merge(target: Map, other: Map, budget: list[int]) -> None:
+    budget[0] -= len(other.items) + 1
+    if budget[0] < 0:
+        target.open = True
+        return
     for key, value in other.items.items():
         existing = target.items.get(key)
         if isinstance(existing, Map) and isinstance(value, Map):
-            merge_into(existing, value, machine)
+            _merge(existing, value, budget)
         elif isinstance(value, Map):
             copy = Map({}, value.origin, value.attr, value.open, value.label)
-            merge_into(copy, value, machine)
+            _merge(copy, value, budget)
             target.items[key] = copy
         else:
             target.items[key] = value

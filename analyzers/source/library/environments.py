@@ -8,7 +8,8 @@ from analyzers.source.program.values import Func, Partial, Seq, Val
 
 _VECTORS = ("SyncVectorEnv", "AsyncVectorEnv", "SubprocVecEnv", "DummyVecEnv", "ShmemVecEnv")
 _HOMES = (
-    "gym.vector", "gymnasium.vector", "stable_baselines3.common.vec_env", "baselines.common.vec_env", "gymnasium.experimental.vector",
+    "gym.vector", "gymnasium.vector", "stable_baselines3.common.vec_env", "baselines.common.vec_env",
+    "gymnasium.experimental.vector",
     "stable_baselines3.common.vec_env.subproc_vec_env", "stable_baselines3.common.vec_env.dummy_vec_env",
     "baselines.common.vec_env.subproc_vec_env", "baselines.common.vec_env.dummy_vec_env", "tianshou.env",
 )  # fmt: skip

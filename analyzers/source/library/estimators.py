@@ -10,7 +10,8 @@ _HOMES = ("tensorflow", "tensorflow.compat.v1")
 _ESTIMATORS = tuple(
     f"{home}.{path}"
     for home in _HOMES
-    for path in ("estimator.Estimator", "estimator.tpu.TPUEstimator", "contrib.tpu.TPUEstimator", "contrib.learn.Estimator")
+    for path in ("estimator.Estimator", "estimator.tpu.TPUEstimator", "contrib.tpu.TPUEstimator",
+                 "contrib.learn.Estimator")
 )  # fmt: skip
 #: What the library's own mode keys are worth.
 MODES = {

@@ -123,7 +123,7 @@ class Composer:
                 inner = Map({}, value.origin, attr=True)
                 target.items[part] = inner
             target = inner
-        merge_into(target, value, self.machine)
+        merge_into(target, value)
 
     def _sweeper(self, root: Map) -> None:
         hydra = root.items.get("hydra")

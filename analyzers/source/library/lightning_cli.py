@@ -44,10 +44,10 @@ def _lightning(a: Arguments) -> Val | None:
     defaults = _parser_defaults(a, cli)
     given = configuration(a, words, [])
     if verb is not None and isinstance(section := given.items.pop(verb, None), Map):
-        merge_into(given, section, a.machine)
+        merge_into(given, section)
     if given.open:  # what can not be read may have set any of the defaults
         defaults.items.clear()
-    merge_into(defaults, given, a.machine)
+    merge_into(defaults, given)
     config = defaults
     interpolate(config, config, 0)
     cli.attrs["config"] = config

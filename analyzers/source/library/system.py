@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from analyzers.source.launch.words import UNKNOWN
+from analyzers.source.library.configs import readable
 from analyzers.source.library.estimators import MODES
 from analyzers.source.library.flags import HOMES
 from analyzers.source.program.expressions import known_items
@@ -258,8 +259,14 @@ def _search_path(a: Arguments) -> Val | None:
 
 @models("os.path.exists", "os.path.isfile", "os.path.isdir", "pathlib.Path().exists")
 def _exists(a: Arguments) -> Val | None:
-    # What lies there now says little about the moment the job runs.
+    """A configuration or program that lies in the tree will be there; of other files the present says little."""
+    text = a.text(0) if a.owner is None else None
+    if text is not None and text.endswith(_KEPT) and not a.path.endswith("isdir") and readable(a.machine, text):
+        return Const(True, a.origin, assumed=True)
     return a.unknown("exists")
+
+
+_KEPT = (".yaml", ".yml", ".json", ".toml", ".py")
 
 
 @models("importlib.import_module", "__import__")

@@ -11,7 +11,6 @@ from analyzers.source.library.hydra import interpolate
 from analyzers.source.program.attributes import class_attribute
 from analyzers.source.program.calls import bind_arguments, default_of, fields_of
 from analyzers.source.program.expressions import evaluate
-from analyzers.source.program.machine import Machine
 from analyzers.source.program.native import Arguments, models
 from analyzers.source.program.values import (
     NONE,
@@ -70,7 +69,7 @@ def configuration(a: Arguments, words: list[Val], positionals: list[str]) -> Map
             _add_file(a, result, value)
         else:
             parts = name.lstrip("-").replace("-", "_").removesuffix("+").split(".")
-            _set(a.machine, result, parts, given if given is not None else Const(True, origin))
+            _set(result, parts, given if given is not None else Const(True, origin))
     interpolate(result, result, 0)
     return result
 
@@ -79,17 +78,17 @@ def _add_file(a: Arguments, target: Map, written: str) -> None:
     path = readable(a.machine, written) if written else None
     loaded = config_value(a.machine, path, attr=True) if path is not None else None
     if isinstance(loaded, Map):
-        merge_into(target, loaded, a.machine)
+        merge_into(target, loaded)
     else:
         target.open = True
 
 
-def _set(machine: Machine, target: Map, path: list[str], value: Val) -> None:
+def _set(target: Map, path: list[str], value: Val) -> None:
     """Set a dotted key; what is set on a node with a ``class_path`` goes into its ``init_args``."""
     node: Val | None = target
     for position, part in enumerate(path):
         if isinstance(node, Map) and "class_path" in node.items and part not in _CLASS_KEYS and position:
-            return _set(machine, node, ["init_args", *path[position:]], value)
+            return _set(node, ["init_args", *path[position:]], value)
         if position == len(path) - 1:
             break
         node = node.items.get(part) if isinstance(node, Map) else None
@@ -99,7 +98,7 @@ def _set(machine: Machine, target: Map, path: list[str], value: Val) -> None:
             node.items[path[-1]] = Map({"class_path": value}, value.origin, attr=True)
             return None
     if isinstance(value, Map) and isinstance(node, Map) and isinstance(node.items.get(path[-1]), Map):
-        merge_into(node.items[path[-1]], value, machine)  # type: ignore[arg-type]
+        merge_into(node.items[path[-1]], value)  # type: ignore[arg-type]
         return None
     set_path(target, path, value)
     return None

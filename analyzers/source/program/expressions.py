@@ -262,7 +262,26 @@ def _call(machine: Machine, node: ast.expr, frame: Frame) -> Val:
             kwargs.update({k: v for k, v in value.items.items() if isinstance(k, str)})
     if isinstance(callee, Native) and callee.name == "exec":
         return exec_text(machine, args, frame, origin)
+    if isinstance(callee, Ext) and callee.path == "eval" and len(args) == 1:
+        named = _named_by(args[0])
+        if named is not None:
+            return evaluate(machine, named, frame)
     return machine.call(callee, args, kwargs, origin)
+
+
+def _named_by(text: Val) -> ast.expr | None:
+    """What ``eval("args.batch_size")`` names; other expressions are left alone."""
+    written = string(text)
+    if written is None or len(written) > 200:
+        return None
+    try:
+        node = ast.parse(written.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    inner = node
+    while isinstance(inner, ast.Attribute):
+        inner = inner.value
+    return node if isinstance(inner, ast.Name) else None
 
 
 def exec_text(machine: Machine, args: list[Val], frame: Frame, origin: Origin) -> Val:

@@ -49,7 +49,8 @@ class Machine:
     """Everything the walk over one program needs to know.
 
     ``reads`` holds the last value read under each plain name, attribute or key: what is set but never read is not
-    in it. ``told`` holds the first value of the launch that was read under a name. ``walked`` holds the functions that were entered, by the identity of their node, with their file.
+    in it. ``told`` holds the first value of the launch that was read under a
+    name. ``walked`` holds the functions that were entered, by the identity of their node, with their file.
     ``in_configuration``: a configuration that is written in Python is walked.
     """
 
@@ -91,6 +92,9 @@ class Machine:
             self.told.setdefault(name, value)
         if isinstance(value, Unknown) and value.why.startswith(_DRIFTS) and name in self.reads:
             return
+        known = self.reads.get(name)
+        if isinstance(known, Const) and known.origin.how in ("override", "default") and not isinstance(value, Const):
+            return  # an option that was read stays told, whatever else goes by its name
         self.reads[name] = value
 
     def tick(self) -> None:
@@ -180,6 +184,7 @@ class Machine:
         if source is None:
             return None
         module.names["__name__"] = Const("__main__" if path == self.launch.entry and not self.launch.function else name)
+        module.names["__file__"] = Const(path if path.startswith("..") else "./" + path)
         self.modules[path] = module
         parsed = self.parse(source, path, module)
         if parsed is None:

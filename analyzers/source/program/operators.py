@@ -52,8 +52,8 @@ def binary(op: ast.operator, left: Val, right: Val, origin: Origin) -> Val:
         return Seq(left.items * right.value, left.kind, origin, left.open)
     if isinstance(op, ast.BitOr) and isinstance(left, Map) and isinstance(right, Map):
         return Map({**left.items, **right.items}, origin, open=left.open or right.open)
-    if isinstance(op, ast.Mod) and isinstance(right, Const):
-        return Unknown("remainder", origin, detail=("mod", right))
+    if isinstance(op, ast.Mod) and (isinstance(right, Const) or not isinstance(left, Const)):
+        return Unknown("remainder", origin, detail=("mod", right, left))
     if isinstance(op, ast.Div) and isinstance(left, Obj) and isinstance(left.cls, Ext):
         numeric = left.cls.path.startswith(("numpy.", "math."))
         if not numeric:  # a path or a tensor: loss / accumulation stays the loss
@@ -114,7 +114,7 @@ def _scaled(op: ast.operator, left: Val, right: Val, origin: Origin) -> Val:
         if isinstance(op, ast.Div | ast.FloorDiv) and b.coefficient:
             return simplified(a.coefficient / b.coefficient, a.power - b.power, origin)
     if isinstance(op, ast.Mod):
-        return Unknown("remainder", origin, detail=("mod", right))
+        return Unknown("remainder", origin, detail=("mod", right, left))
     return Unknown("depends on the number of devices", origin)
 
 

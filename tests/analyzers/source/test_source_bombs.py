@@ -83,7 +83,7 @@ BOMBS: dict[str, tuple[Files, str, str]] = {
             "OmegaConf.merge(d, d).a.b\n"
         },
         "python e.py",
-        "too large to be read to its end",
+        "",
     ),
     "a huge number": (
         {"e.py": "x = 0x" + "f" * 400_000 + "\nprint(f'{x}', str(x), '%d' % x)\ny = x * x\nfor i in range(x): pass\n"},

@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import pickle
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,9 +15,9 @@ import pytest
 
 from analyzers.source import analyze, cache
 from analyzers.source.cache import ReadingCache
-from analyzers.source.files import digest
+from analyzers.source.files import Tree, digest
 from analyzers.source.program.parsing import forget_parsed
-from analyzers.types import SourceFacts, Submission
+from analyzers.types import Fact, SourceEvidence, SourceFacts, SourceReading, Submission
 
 COMMAND = "bash run.sh"
 FILES = {
@@ -231,6 +232,19 @@ def test_a_folder_that_others_may_write_to_is_not_used(job: SimpleNamespace) -> 
     assert not job.read()[1]
     job.folder.chmod(0o700)
     assert job.read()[1]
+
+
+def test_every_field_of_the_answer_is_kept(job: SimpleNamespace) -> None:
+    fact = Fact([1, "a", {"b": None}], 0.5, (SourceEvidence("x", 3),), "computed")
+    facts = SourceFacts({"model": fact}, ("w",), "f", {"gpus": fact}, SourceReading("partial", "why"))
+    assert all(getattr(facts, field.name) != getattr(SourceFacts(), field.name) for field in fields(SourceFacts))
+    submission = Submission(COMMAND, job.root)
+    job.cache.keep(submission, Tree(job.root), facts)
+    assert job.cache.find(submission) == facts
+    for odd in (("a", "tuple"), {1: "a key that is no text"}, float("nan"), object()):
+        job.cache.clear()
+        job.cache.keep(submission, Tree(job.root), SourceFacts({"model": Fact(odd, 0.5)}))  # type: ignore[arg-type]
+        assert job.cache.find(submission) is None
 
 
 def test_no_place_to_keep_it_is_no_error(tmp_path: Path, kit: SimpleNamespace) -> None:

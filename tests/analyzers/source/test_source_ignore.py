@@ -57,6 +57,13 @@ def test_rules_of_a_folder_above_are_relative_to_it() -> None:
     ]
 
 
+def test_a_path_out_of_the_work_dir_is_matched_from_the_folder_of_the_rule() -> None:
+    ignored = Ignored(tuple(parse_rules("lib/\n/top.py\nany.py\njob/x.py", base=("job",))))
+    paths = ("../lib/a.py", "../top.py", "../sub/any.py", "../job/x.py", "../other.py", "../../top.py", "../../any.py")
+    assert [path for path in paths if ignored(path)] == list(paths[:4])
+    assert not Ignored(tuple(parse_rules("a.py")))("../a.py"), "rules of the work dir are for what lies in it"
+
+
 @given(pattern=st.text("*?[]ab-!\\", max_size=12), text=st.text("ab]", max_size=12))
 def test_any_pattern_is_survived(pattern: str, text: str) -> None:
     glob_match(pattern, text)

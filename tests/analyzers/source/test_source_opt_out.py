@@ -208,6 +208,16 @@ def test_rules_above_the_work_dir_count_when_they_are_the_owners(job: SimpleName
         assert job.read()[0].source.state == "full"
 
 
+def test_what_lies_above_the_work_dir_is_left_alone_as_well(tmp_path: Path, kit: SimpleNamespace) -> None:
+    top = kit.grow(tmp_path / "top", {"setup.py": "", "settings.py": "BATCH = 3\n", "job/train.py": FILES["train.py"]})
+    (top / NAME).write_text("settings.py\n")
+    with opened_in(top) as names:
+        facts = analyze(Submission("python train.py", top / "job"))
+    assert "settings.py" not in names
+    assert facts.source.state == "partial"
+    assert facts.value("batch_size_per_gpu") is None
+
+
 @pytest.mark.parametrize("make", ["fifo", "folder", "huge", "closed", "device", "many"])
 def test_rules_that_can_not_be_read_ignore_everything(job: SimpleNamespace, make: str) -> None:
     path = job.root / NAME

@@ -42,6 +42,7 @@ class KnownCommand:
     positionals: tuple[str, ...] = ()
     short: dict[str, str] = field(default_factory=dict)
     config_option: str = ""
+    config_folders: tuple[str, ...] = ()
     defaults: dict[str, Any] = field(default_factory=dict)
 
 
@@ -50,6 +51,7 @@ class Framework:
     """One framework: its packages, its calls and commands, argument parsers and configurations that it hands out."""
 
     name: str
+    source: tuple[str, ...]
     family: str
     packages: tuple[str, ...]
     calls: tuple[KnownCall, ...]
@@ -82,12 +84,14 @@ def _framework(document: dict[str, Any]) -> Framework:
             _names(c["names"]), c.get("words", "options"), c.get("runs", ""),
             _rules({**shared.get(c.get("uses", ""), {}), **c.get("facts", {})}), frozenset(c.get("flags", ())),
             frozenset(c.get("lists", ())), tuple(c.get("positionals", ())), c.get("short", {}),
-            c.get("config_option", ""), c.get("defaults", {}),
+            c.get("config_option", ""), tuple(c.get("config_folders", ())), c.get("defaults", {}),
         )
         for c in document.get("commands", ())
     )  # fmt: skip
-    return Framework(document["name"], document["framework"], _names(document["packages"]), calls, commands,
-                     document.get("parsers", {}), document.get("configurations", {}))  # fmt: skip
+    return Framework(
+        document["name"], _names(document["source"]), document["framework"], _names(document["packages"]), calls,
+        commands, document.get("parsers", {}), document.get("configurations", {}),
+    )  # fmt: skip
 
 
 @cache
