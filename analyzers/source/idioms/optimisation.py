@@ -8,7 +8,7 @@ import re
 from analyzers.source.idioms.bounds import bounds
 from analyzers.source.idioms.training import Training
 from analyzers.source.program.events import Call
-from analyzers.source.program.values import Bound, Const, Ext, Map, Obj, Origin, Seq, Unknown, Val
+from analyzers.source.program.values import Bound, Const, Ext, Func, Map, Obj, Origin, Seq, Unknown, Val
 from analyzers.source.reading import Reading, as_flag, as_number, as_text
 
 #: Optimizer classes by lower-case name -> (usual name, default learning rate or None).
@@ -172,10 +172,23 @@ def _learning_rate(reading: Reading, call: Call, default: float | None) -> None:
         origin = value.origin if isinstance(value, Const) and value.origin.file else call.origin
         reading.offer("learning_rate", float(number), _SURE_OF_ARGUMENT, origin)
         return
+    if isinstance(value, Func):
+        _written_out(reading, value, call)
+        return
     peak = _schedule_peak(value, 0)
     rate = as_number(peak) if peak is not None else None
     if peak is not None and rate:  # a schedule that never leaves 0 was not understood
         reading.offer("learning_rate", float(rate), 0.8, peak.origin)
+
+
+def _written_out(reading: Reading, schedule: Func, call: Call) -> None:
+    """A schedule that the program writes as a function of the step: the highest rate that it can give."""
+    before = len(reading.calls)
+    result = reading.machine.call(schedule, [Unknown("step", call.origin)], {}, call.origin)
+    del reading.calls[before:]
+    highest = bounds(result)[1]
+    if math.isfinite(highest) and 0 < highest < 10:
+        reading.offer("learning_rate", highest, 0.75, schedule.origin if schedule.origin.file else call.origin)
 
 
 def _rate_of_groups(groups: Val | None) -> Val | None:
@@ -202,6 +215,9 @@ def _schedule_peak(value: Val, depth: int) -> Const | None:
         return None
     if isinstance(value, Const):
         return value if as_number(value) is not None else None
+    if isinstance(value, Unknown):  # with a warm-up, or without
+        options = [peak for option in value.options if (peak := _schedule_peak(option, depth + 1)) is not None]
+        return max(options, key=lambda c: as_number(c) or 0) if options else None
     if isinstance(value, Seq):
         found = [_schedule_peak(item, depth + 1) for item in value.items]
     elif isinstance(value, Obj) and value.call is not None:

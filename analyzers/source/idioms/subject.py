@@ -222,7 +222,9 @@ def _applied(reading: Reading) -> tuple[str, float, Origin] | None:
         return None
     program = reading.launch.program.rpartition("/")[2]
     prepares = any(isinstance(c.result, Obj) and is_optimizer(c.result) for c in reading.calls)
-    if prepares and not any(isinstance(n, ast.Attribute) and n.attr == "backward" for _, n in reading.reached()):
+    idle = reading.complete and not any(c.name in ("step", "zero_grad") and c.loops for c in reading.calls)
+    steps = any(isinstance(n, ast.Attribute) and n.attr == "backward" for _, n in reading.reached())
+    if prepares and not steps and not idle:
         return None  # it seems to learn, in a way that was not met; a step that is written out was passed by
     if _EVAL_PROGRAM.search(program):
         return "eval", 0.8, made.origin

@@ -175,6 +175,10 @@ def _extreme(a: Arguments) -> Val | None:
     numbers = [number(v) for v in values]
     known = [n for n in numbers if n is not None]
     if len(known) != len(values):
+        sizes = [v for v in values if isinstance(v, Unknown) and v.detail[:1] == ("len",)]
+        if a.path == "min" and len(known) == 1 and len(sizes) == len(values) - 1 and known[0] > 0:
+            # min(batch_size, len(dataset)): data are taken to be enough.
+            return Const(known[0], next(getattr(v, "origin", a.origin) for v in values if number(v) is not None), True)
         return Unknown(a.path, a.origin, tuple(values) if a.path != "sum" else ())
     if a.path == "sum":
         return Const(sum(known), a.origin)
