@@ -421,7 +421,7 @@ def _count_all(reading: Reading, model: Obj) -> float | None:
 
 
 def _has_layers(model: Val | None) -> bool:
-    return isinstance(model, Obj) and _Counter().count(model) is not None
+    return isinstance(model, Obj) and (_Counter().count(model) or 0) > 0
 
 
 def _classes(reading: Reading, model: Val | None, name: str) -> int | None:

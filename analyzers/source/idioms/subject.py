@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from analyzers.source.idioms.models import holds, model_name, trained_model
+from analyzers.source.idioms.models import holds, is_module_call, model_name, trained_model
 from analyzers.source.idioms.named import launch_options
 from analyzers.source.idioms.optimisation import optimizer_calls
 from analyzers.source.idioms.training import Training, is_optimizer
@@ -217,7 +217,7 @@ def _applied(reading: Reading) -> tuple[str, float, Origin] | None:
     """Whether a model that does not learn is measured (``eval``) or used (``inference``)."""
     if reading.value("framework") in (None, "none") or not any(c.name in _APPLYING for c in reading.calls):
         return None
-    made = next((c for c in reading.calls if _MODEL_MADE.search(c.path)), None)
+    made = next((c for c in reading.calls if _MODEL_MADE.search(c.path) or is_module_call(c)), None)
     if made is None:
         return None
     program = reading.launch.program.rpartition("/")[2]
