@@ -172,9 +172,14 @@ def _owner_of_parameters(value: Val | None, depth: int) -> Val | None:
     if isinstance(value, Unknown):
         if value.detail[:1] in (("loop",), ("part",)) and isinstance(value.detail[1], Loop):
             return _owner_of_parameters(value.detail[1].iterable, depth + 1)  # a parameter out of named_parameters()
+        owners = [o for option in value.options if (o := _owner_of_parameters(option, depth + 1)) is not None]
+        if len({id(unwrapped(owner)) for owner in owners}) > 1:
+            return Unknown("one of several models", value.origin, tuple(owners))
+        if owners:
+            return owners[0]
         parts = value.detail[1:3] if value.detail[:1] == ("arithmetic",) else ()
-        for option in (*value.options, *(p for p in parts if isinstance(p, Obj | Seq | Unknown))):
-            found = _owner_of_parameters(option, depth + 1)
+        for part in (p for p in parts if isinstance(p, Obj | Seq | Unknown)):
+            found = _owner_of_parameters(part, depth + 1)
             if found is not None:
                 return found
     return None

@@ -164,6 +164,11 @@ def offer_workload(reading: Reading, training: Training) -> None:
         ),
         None,
     )
+    prepared = _prepares_data(reading)
+    if prepared is not None:
+        reading.offer("workload_type", "preprocess", 0.8, prepared)
+        if reading.value("framework") != "none":
+            reading.open_facts.add("num_gpus")  # a library that was loaded may take one, which it does not need
     if reading.complete and (writes is not None or reading.value("framework") == "none"):
         loads = next((c for c in reading.calls if c.name in ("load_dataset", "map")), None)
         if writes is not None or loads is not None:
@@ -235,6 +240,22 @@ def _applied(reading: Reading) -> tuple[str, float, Origin] | None:
     if any(_MAKES.search(c.path) for c in reading.calls):
         return "inference", 0.7, made.origin
     return None
+
+
+_PREPARING_PROGRAM = re.compile(r"pre_?process|prepar|create|convert|tokeni[sz]e|build|shard|pack", re.IGNORECASE)
+_DATA_WRITERS = frozenset(
+    {"TFRecordWriter", "ShardWriter", "TarWriter", "ArrayRecordWriter", "MDSWriter", "ParquetWriter", "save", "savez",
+     "dump", "save_npz", "memmap", "to_json", "write_table"}
+)  # fmt: skip
+
+
+def _prepares_data(reading: Reading) -> Origin | None:
+    """Where a program that builds no model, and is named for it, writes data."""
+    named = _PREPARING_PROGRAM.search(reading.launch.program.rpartition("/")[2])
+    models = any(_MODEL_MADE.search(c.path) or is_module_call(c) for c in reading.calls)
+    if not reading.complete or named is None or models:
+        return None
+    return next((c.origin for c in reading.calls if c.name in _DATA_WRITERS), None)
 
 
 def _is_trained(reading: Reading, training: Training, loaded: Call) -> bool:
