@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
+from operator import add, mul, truediv
 from typing import Any
 
 from analyzers.source.program.attributes import class_attribute
@@ -12,6 +15,8 @@ from analyzers.source.reading import class_name
 from analyzers.types import JsonValue
 
 SURE = 0.88
+#: What a rule may do with the number under its key and those under others.
+_ARITHMETIC: dict[str, Callable[[float, float], float]] = {"times": mul, "over": truediv, "plus": add}
 
 
 class UndecidedError(Exception):
@@ -25,6 +30,8 @@ def first_that_holds(
     for alternative in alternatives:
         if not _holds(alternative.get("when", {}), config, call):
             continue
+        if alternative.get("open"):
+            raise UndecidedError
         sure = float(alternative.get("sure", SURE))
         if "key" in alternative:
             keys = alternative["key"] if isinstance(alternative["key"], list) else [alternative["key"]]
@@ -33,28 +40,51 @@ def first_that_holds(
                 if found is None or (alternative.get("positive") and not _positive(found[0])):
                     continue
                 value: JsonValue = found[0]
+                if "match" in alternative:
+                    value = _matched(alternative["match"], value)
                 if "map" in alternative:
                     value = _mapped(alternative["map"], value)
-                if "times" in alternative:
-                    value = _product(value, alternative["times"], config)
-                if value is not None:
-                    return value, found[1] if found[1].file else origin, sure
+                if value is None:
+                    continue
+                for name, combine in _ARITHMETIC.items():
+                    if name in alternative:
+                        value = _combined(value, combine, alternative[name], config)
+                return value, _place(found[1], origin), sure
         elif "text" in alternative:
             text, place = _text(alternative["text"], config)
             if text:
-                return text, place if place.file else origin, sure
+                return text, _place(place, origin), sure
         elif "value" in alternative:
             return alternative["value"], origin, sure
     return None
 
 
-def _product(value: JsonValue, keys: list[str | int], config: Map) -> JsonValue:
-    for key in keys:
+def _place(place: Origin, call: Origin) -> Origin:
+    """Where a value is written; a default is not, and stands for the call that leaves it."""
+    return place if place.file else replace(call, how=place.how)
+
+
+def _combined(
+    value: JsonValue, combine: Callable[[float, float], float], keys: str | int | list[str | int], config: Map
+) -> JsonValue:
+    for key in keys if isinstance(keys, list) else [keys]:
         other = key if isinstance(key, int) else (_plain(value_at(config, key)) or (None,))[0]
         if not isinstance(value, int | float) or not isinstance(other, int | float):
             raise UndecidedError
-        value *= other
-    return value
+        try:
+            value = combine(value, other)
+        except ArithmeticError as error:
+            raise UndecidedError from error
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _matched(pattern: str, value: JsonValue) -> JsonValue:
+    """The number that a text with its unit holds (``10ep``): the first group."""
+    found = re.search(pattern, str(value))
+    if found is None:
+        return None
+    number = float(found.group(1))
+    return int(number) if number.is_integer() else number
 
 
 def _positive(value: JsonValue) -> bool:
@@ -188,7 +218,10 @@ def _among(value: Val, wanted: str) -> Val | None:
 
 
 def _plain(value: Val | None) -> tuple[JsonValue, Origin] | None:
-    """A value as JSON with its place: classes by their names, a list by its first item."""
+    """A value as JSON with its place: classes and their instances by name, a list by its first item.
+
+    Raises `UndecidedError` for what a function gave back.
+    """
     if isinstance(value, Const):
         return None if value.value is None or isinstance(value.value, bytes) else (value.value, value.origin)
     if isinstance(value, Ext):
@@ -199,7 +232,9 @@ def _plain(value: Val | None) -> tuple[JsonValue, Origin] | None:
         return _plain(value.items[0]) if value.items else None
     if isinstance(value, Obj):
         name = class_name(value) or ""
-        return (name, value.origin) if name[:1].isupper() else None
+        if not name[:1].isupper():
+            raise UndecidedError
+        return name, value.origin
     if isinstance(value, Map):
         return (True, value.origin) if value.items else None
     if isinstance(value, Unknown | Scaled):

@@ -63,9 +63,10 @@ def lookup(machine: Machine, name: str, frame: Frame) -> Val | None:
         scope = scope.parent
     if name in frame.module.names:
         return frame.module.names[name]
-    if frame.module.stars and f"builtins.{name}" not in machine.handlers:
+    usual = machine.library_values.get(f"builtins.{name}")
+    if usual is None and frame.module.stars and f"builtins.{name}" not in machine.handlers:
         return Ext(f"{frame.module.stars[-1]}.{name}")
-    return machine.library_values.get(f"builtins.{name}")
+    return usual
 
 
 def _constant(machine: Machine, node: ast.expr, frame: Frame) -> Val:
