@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from analyzers.source.idioms.commands import command_configuration
 from analyzers.source.idioms.rules import UndecidedError, first_that_holds
@@ -115,14 +116,24 @@ def _call_configuration(framework: Framework, known: KnownCall, call: Call) -> M
                 config.open = config.open or value.open
                 break
     else:
-        config.open = bool(known.config) and not (known.config == ("result",) and _from_result(call, config))
+        if known.config == ("arguments",):
+            given = _arguments(known.defaults.get("call", {}), call)
+            config.items.update(given.items)
+            config.open = given.open
+        else:
+            config.open = bool(known.config) and not (known.config == ("result",) and _from_result(call, config))
     for name, source in (("call", call), ("new", made)):
         if source is not None:
-            usual = as_value(known.defaults.get(name, {}), Origin("", 0, "default"))
-            items = dict(usual.items) if isinstance(usual, Map) else {}
-            items.update({str(i): v for i, v in enumerate(source.args)})
-            config.items[name] = Map({**items, **source.kwargs}, call.origin)
+            config.items[name] = _arguments(known.defaults.get(name, {}), source)
     return config
+
+
+def _arguments(defaults: dict[str, Any], call: Call) -> Map:
+    """A call's arguments by place or name over the usual ones, which are not known where more is given."""
+    usual = as_value({} if call.open else defaults, Origin("", 0, "default"))
+    items = dict(usual.items) if isinstance(usual, Map) else {}
+    items.update({str(i): v for i, v in enumerate(call.args)})
+    return Map({**items, **call.kwargs}, call.origin, open=call.open)
 
 
 def _from_result(call: Call, config: Map) -> bool:

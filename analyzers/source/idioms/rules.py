@@ -36,7 +36,8 @@ def first_that_holds(
         if "key" in alternative:
             keys = alternative["key"] if isinstance(alternative["key"], list) else [alternative["key"]]
             for key in keys:
-                found = _plain(value_at(config, key))
+                held = value_at(config, key)
+                found = _counted(held) if alternative.get("count") else _plain(held)
                 if found is None or (alternative.get("positive") and not _positive(found[0])):
                     continue
                 value: JsonValue = found[0]
@@ -79,12 +80,23 @@ def _combined(
 
 
 def _matched(pattern: str, value: JsonValue) -> JsonValue:
-    """The number that a text with its unit holds (``10ep``): the first group."""
+    """The part of a text that is the first group: a number (``10ep``), or a text."""
     found = re.search(pattern, str(value))
     if found is None:
         return None
-    number = float(found.group(1))
+    try:
+        number = float(found.group(1))
+    except ValueError:
+        return found.group(1)
     return int(number) if number.is_integer() else number
+
+
+def _counted(value: Val | None) -> tuple[JsonValue, Origin] | None:
+    """How many a list has, or a text with commas."""
+    if isinstance(value, Seq) and not value.open:
+        return len(value.items), value.origin
+    found = _plain(value)
+    return (str(found[0]).strip(" ,[]").count(",") + 1, found[1]) if found is not None else None
 
 
 def _positive(value: JsonValue) -> bool:

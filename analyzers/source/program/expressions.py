@@ -244,9 +244,12 @@ def _call(machine: Machine, node: ast.expr, frame: Frame) -> Val:
         return Map(names, origin, label="globals")
     callee = evaluate(machine, node.func, frame)
     args: list[Val] = []
+    more = False  # arguments that can not be known
     for argument in node.args[:ITEMS_MAX]:
         if isinstance(argument, ast.Starred):
-            args.extend((known_items(evaluate(machine, argument.value, frame)) or [])[: ITEMS_MAX * 4 + 1])
+            items = known_items(evaluate(machine, argument.value, frame))
+            more = more or items is None
+            args.extend((items or [])[: ITEMS_MAX * 4 + 1])
         else:
             args.append(evaluate(machine, argument, frame))
     if len(args) > ITEMS_MAX * 4:
@@ -261,9 +264,17 @@ def _call(machine: Machine, node: ast.expr, frame: Frame) -> Val:
         elif isinstance(value, Map):
             value.reads.update(value.items)
             kwargs.update({k: v for k, v in value.items.items() if isinstance(k, str)})
+            more = more or value.open
+        else:
+            more = True
     if isinstance(callee, Native) and callee.name == "exec":
         return exec_text(machine, args, frame, origin)
-    return machine.call(callee, args, kwargs, origin)
+    before = len(machine.record.calls)
+    result = machine.call(callee, args, kwargs, origin)
+    if more:
+        for call in machine.record.calls[before:]:
+            call.open = call.open or call.origin == origin
+    return result
 
 
 def exec_text(machine: Machine, args: list[Val], frame: Frame, origin: Origin) -> Val:

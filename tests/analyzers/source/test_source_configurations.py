@@ -247,6 +247,16 @@ def test_a_default_is_told_from_what_is_written(tmp_path: Path, kit: SimpleNames
     assert "early_stopping" not in facts or facts["early_stopping"].confidence < 0.5
 
 
+@pytest.mark.parametrize("call", ["**options()", "*options()", "lr=0.1, **{'batch_size': 4, **options()}"])
+def test_arguments_that_are_not_known_leave_the_defaults_open(tmp_path: Path, kit: SimpleNamespace, call: str) -> None:
+    program = "from skorch import NeuralNet\nfrom mine import Net, options, x\n"
+    kit.grow(tmp_path, {"train.py": f"{program}NeuralNet(Net, optimizer='SGD', {call}).fit(x)\n"})
+    facts = kit.read(tmp_path, "python train.py")
+    assert kit.values(facts, "framework", "optimizer", "epochs") == ("pytorch", "SGD", None)
+    # The options may hold those that go before these two (optimizer__lr, iterator_train__batch_size).
+    assert kit.values(facts, "learning_rate", "batch_size_per_gpu") == (None, None)
+
+
 def test_builtins_stay_themselves_beside_a_star(tmp_path: Path, kit: SimpleNamespace) -> None:
     program = "import torch\nfrom fastai.basics import *\nm = torch.nn.Linear(2, 2)\n"
     loop = "o = torch.optim.SGD(m.parameters(), 0.1)\n"

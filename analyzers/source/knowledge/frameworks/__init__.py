@@ -17,9 +17,9 @@ Rules = dict[str, list[dict[str, Any]]]
 class KnownCall:
     """A library call that runs, or takes part in, a training: ``endings`` of its path, and what it says.
 
-    ``config`` is the argument that holds the configuration (``result``: what the call gives back holds it); ``always``
-    lets the call speak even where no call is known that runs the training; ``stages``: several such calls train one
-    after the other.
+    ``config`` is the argument that holds the configuration (``result``: what the call gives back holds it;
+    ``arguments``: all of them are it); ``always`` lets the call speak even where no call is known that runs the
+    training; ``stages``: several such calls train one after the other.
     """
 
     endings: tuple[str, ...]
