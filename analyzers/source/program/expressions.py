@@ -23,6 +23,7 @@ from analyzers.source.program.values import (
     Module,
     Native,
     Obj,
+    OpenArguments,
     Origin,
     Range,
     Seq,
@@ -269,12 +270,7 @@ def _call(machine: Machine, node: ast.expr, frame: Frame) -> Val:
             more = True
     if isinstance(callee, Native) and callee.name == "exec":
         return exec_text(machine, args, frame, origin)
-    before = len(machine.record.calls)
-    result = machine.call(callee, args, kwargs, origin)
-    if more:
-        for call in machine.record.calls[before:]:
-            call.open = call.open or call.origin == origin
-    return result
+    return machine.call(callee, args, OpenArguments(kwargs) if more else kwargs, origin)
 
 
 def exec_text(machine: Machine, args: list[Val], frame: Frame, origin: Origin) -> Val:

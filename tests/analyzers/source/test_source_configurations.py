@@ -248,9 +248,13 @@ def test_a_default_is_told_from_what_is_written(tmp_path: Path, kit: SimpleNames
 
 
 @pytest.mark.parametrize("call", ["**options()", "*options()", "lr=0.1, **{'batch_size': 4, **options()}"])
-def test_arguments_that_are_not_known_leave_the_defaults_open(tmp_path: Path, kit: SimpleNamespace, call: str) -> None:
+@pytest.mark.parametrize("name", ["NeuralNet", "build"])
+def test_arguments_that_are_not_known_leave_the_defaults_open(
+    tmp_path: Path, kit: SimpleNamespace, name: str, call: str
+) -> None:
     program = "from skorch import NeuralNet\nfrom mine import Net, options, x\n"
-    kit.grow(tmp_path, {"train.py": f"{program}NeuralNet(Net, optimizer='SGD', {call}).fit(x)\n"})
+    program += "def build(*args, **more):\n    return NeuralNet(Net, *args, **more)\n"
+    kit.grow(tmp_path, {"train.py": f"{program}{name}(optimizer='SGD', {call}).fit(x)\n"})
     facts = kit.read(tmp_path, "python train.py")
     assert kit.values(facts, "framework", "optimizer", "epochs") == ("pytorch", "SGD", None)
     # The options may hold those that go before these two (optimizer__lr, iterator_train__batch_size).
