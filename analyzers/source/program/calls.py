@@ -21,6 +21,7 @@ from analyzers.source.program.values import (
     Map,
     Native,
     Obj,
+    OpenArguments,
     Origin,
     Partial,
     Seq,
@@ -48,7 +49,7 @@ def invoke(machine: Machine, callee: Val, args: list[Val], kwargs: dict[str, Val
     if isinstance(callee, Native):
         return callee.handler(Arguments(machine, args, kwargs, origin, callee.name)) or NONE
     if isinstance(callee, Partial):
-        return invoke(machine, callee.func, [*callee.args, *args], {**callee.kwargs, **kwargs}, origin)
+        return invoke(machine, callee.func, [*callee.args, *args], type(kwargs)({**callee.kwargs, **kwargs}), origin)
     if isinstance(callee, Ext):
         return library_call(machine, callee.path, args, kwargs, origin, None)
     if isinstance(callee, Bound):
@@ -67,6 +68,7 @@ def _record(
 ) -> Call:
     function = machine.stack[-1] if machine.stack else None
     call = Call(path, args, kwargs, origin, receiver=receiver, function=getattr(function, "name", ""))
+    call.open = isinstance(kwargs, OpenArguments)
     machine.met(call)
     return call
 
@@ -206,7 +208,8 @@ def bind_arguments(machine: Machine, func: Func, args: list[Val], kwargs: dict[s
     for parameter, value in zip(positional, args, strict=False):
         names[parameter.arg] = value
     if spec.vararg is not None:
-        names[spec.vararg.arg] = Seq(args[len(positional) :], "tuple")
+        more = isinstance(kwargs, OpenArguments)
+        names[spec.vararg.arg] = Seq(args[len(positional) :], "tuple", open=more)
     defaults: list[ast.expr | None] = [None] * (len(positional) - len(spec.defaults)) + list(spec.defaults)
     for parameter, default in [
         *zip(positional, defaults, strict=True),
@@ -222,7 +225,7 @@ def bind_arguments(machine: Machine, func: Func, args: list[Val], kwargs: dict[s
                 value = evaluate(machine, default, func.frame)
                 names[name] = _as_default(value)
     if spec.kwarg is not None:
-        names[spec.kwarg.arg] = Map({**rest}, func.origin)
+        names[spec.kwarg.arg] = Map({**rest}, func.origin, open=isinstance(kwargs, OpenArguments))
     return names
 
 

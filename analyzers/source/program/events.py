@@ -39,7 +39,8 @@ class Loop:
 class Call:
     """A call into a library, or of something unknown (then ``path`` starts with ``?``).
 
-    ``callers`` are the functions it was made in, innermost first (for instances of the tree's classes only).
+    ``callers`` are the functions it was made in, innermost first (for instances of the tree's classes only). It is
+    ``open`` where it is given arguments that are not known (``**options``).
     """
 
     path: str
@@ -53,6 +54,7 @@ class Call:
     function: str = ""
     contexts: tuple[str, ...] = ()
     callers: tuple[str, ...] = ()
+    open: bool = False
 
     @property
     def name(self) -> str:

@@ -200,6 +200,10 @@ Val = (
 )
 
 
+class OpenArguments(dict[str, Val]):
+    """Arguments by name, beside others that are not known (``**options``)."""
+
+
 @dataclass(slots=True, eq=False)
 class Frame:
     """Names of one function call or module body.
