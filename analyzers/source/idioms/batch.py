@@ -59,7 +59,7 @@ def offer_batches(reading: Reading, training: Training) -> None:
         return
     learns = reading.value("workload_type") in ("train", "finetune", "other", None)
     per_device, total, origin, sure = _sizes(reading, training)
-    part = next((size for loop in training.loops[1:] if (size := slice_size(loop)) is not None), None)
+    part = next((size for loop in training.slices if (size := slice_size(loop)) is not None), None)
     if part is not None and per_device is None:
         return  # a batch of unknown size is worked through in parts
     pieces = math.ceil(per_device / part) if part is not None and per_device is not None else None
@@ -182,12 +182,14 @@ def _accumulation(reading: Reading, training: Training) -> int | None:
         for c in reading.calls
         if c.name in ("step", "update", "apply_gradients") and len(c.loops) == len(training.loops)
     ]
-    for call in steps:
-        modulus = as_number(accumulation_in(call.guards))
+    # What the gradients wait for as well does not accumulate them.
+    waits = [(call, tuple(g for g in call.guards if g not in training.call.guards)) for call in steps]
+    for call, guards in waits:
+        modulus = as_number(accumulation_in(guards))
         if modulus is not None:
             reading.offer("grad_accum", int(modulus), 0.8, call.origin)
             return int(modulus)
-    if any(accumulates(call.guards) for call in steps if "optim" in call.path.lower()):
+    if any(accumulates(guards) for call, guards in waits if "optim" in call.path.lower()):
         return None  # every so many batches, which is not known
     if reading.complete or steps:
         reading.offer("grad_accum", 1, 0.8)

@@ -7,7 +7,7 @@ import re
 from analyzers.source.idioms.named import launch_options
 from analyzers.source.knowledge.lookup import dataset_entry
 from analyzers.source.program.events import Call
-from analyzers.source.program.values import Origin, Seq, Unknown, Val
+from analyzers.source.program.values import Func, Origin, Seq, Unknown, Val
 from analyzers.source.reading import Reading, as_number, as_text, matches
 
 #: Parts of a path or name that say how data is kept, split or where, not which data it is.
@@ -20,6 +20,7 @@ _GENERIC = re.compile(
     r"imagefolder|image|folder|synthetic|random|dummy|fake|full|small|large|subset|local|cache|cached|tokenized|x|y)",
     re.IGNORECASE,
 )
+_FILE = re.compile(r"\.(ya?ml|jsonl?|csv|tsv|txt|zip|tgz|tar(\.gz)?|npz|npy|h5|hdf5|pkl|pt|parquet|arrow|bin|data)$")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{2,}")
 
 
@@ -53,7 +54,8 @@ def told_name(text: str) -> str | None:
     """
     parts = [part for part in text.strip().rstrip("/").split("/") if part not in ("", ".", "..", "~")]
     for part in reversed(parts):
-        entry = dataset_entry(part) if "/" in text else None
+        stem = _FILE.sub("", part)
+        entry = dataset_entry(stem) if "/" in text or stem != part else None
         if entry is not None:
             return entry.name
     if "/" in text and not text.startswith((".", "/", "~")) and len(parts) == 2 and all(map(_tells, parts)):
@@ -93,7 +95,8 @@ def _dataset_of(call: Call) -> tuple[str, float] | None:
     ):
         parts = [p for p in path.split("datasets.")[1].split(".") if p not in ("load_data", "mnist()")]
         entry = dataset_entry(parts[0]) if parts else None
-        return (entry.name if entry else parts[0], 0.93) if parts else None
+        told = bool(parts) and (entry is not None or parts[0][:1].isupper() or "keras" in path)
+        return (entry.name if entry else parts[0], 0.93) if told else None
     if name == "load_dataset" and path.split(".")[0] in ("datasets", "nlp", "load_dataset"):
         texts = [t for t in map(as_text, call.args[:2]) if t]
         texts = texts or [t for t in (as_text(call.kwargs.get("path")), as_text(call.kwargs.get("name"))) if t]
@@ -122,13 +125,18 @@ _FETCHES = ("keras.utils.get_file", "keras.utils.data_utils.get_file", "keras.sr
 
 # --- sizes of samples ---------------------------------------------------------------------------------------------
 
+_RESIZES = frozenset({"resize", "resize_images", "random_crop", "randomresizedcrop", "centercrop", "randomcrop",
+                      "resize_with_crop_or_pad", "crop_and_resize", "sample_distorted_bounding_box"})  # fmt: skip
 _CROPS = ("RandomResizedCrop", "CenterCrop", "RandomCrop", "Resize")
 
 
 def offer_sample_sizes(reading: Reading) -> None:
     """``image_size`` for image jobs and ``seq_len`` for text jobs."""
     task = str(reading.value("task") or "")
-    if task.startswith("image") or "detection" in task or "segmentation" in task:
+    sees = any(
+        c.path.startswith(("torchvision.transforms", "torchvision.datasets", "timm.data")) for c in reading.calls
+    )
+    if task.startswith("image") or "detection" in task or "segmentation" in task or (sees and "seq" not in task):
         _image_size(reading)
     elif task and not task.startswith(("toy", "reinforcement")):
         setting = reading.number("seq_len")
@@ -147,9 +155,27 @@ def _image_size(reading: Reading) -> None:
                     reading.offer("image_size", int(number), 0.85, call.origin)
                     return
     setting = reading.number("image_size")
+    known = dataset_entry(str(reading.value("dataset") or ""))
+    if setting is not None and known is not None and setting[0] == (known.image_size or 0) ** 2:
+        setting = None  # the pixels of a flattened image
     if setting is not None and 0 < setting[0] < 10_000:
         reading.offer("image_size", int(setting[0]), max(0.7, setting[1].confidence), setting[1].origin)
         return
+    if any(c.name.lower() in _RESIZES for c in [*reading.calls, *_in_the_pipeline(reading)]):
+        return  # to a size that was not understood
     entry = dataset_entry(str(reading.value("dataset") or ""))
     if entry is not None and entry.image_size and entry.name not in ("ImageNet", "FakeData"):
         reading.offer("image_size", entry.image_size, 0.8, None, "looked_up")
+
+
+def _in_the_pipeline(reading: Reading) -> list[Call]:
+    """What the functions that a data set is mapped with would call: nothing else calls them."""
+    found: list[Call] = []
+    for call in [c for c in reading.calls if c.name == "map" and "()" in c.path][:20]:
+        mapped = call.argument(0, "map_func", "function")
+        if isinstance(mapped, Func):
+            before = len(reading.calls)
+            reading.machine.call(mapped, [Unknown("sample", call.origin)], {}, call.origin)
+            found += reading.calls[before:]
+            del reading.calls[before:]
+    return found

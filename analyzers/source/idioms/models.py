@@ -118,7 +118,8 @@ def _owner_of_parameters(value: Val | None, depth: int) -> Val | None:
     if isinstance(value, Unknown):
         if value.detail[:1] in (("loop",), ("part",)) and isinstance(value.detail[1], Loop):
             return _owner_of_parameters(value.detail[1].iterable, depth + 1)  # a parameter out of named_parameters()
-        for option in value.options:
+        parts = value.detail[1:3] if value.detail[:1] == ("arithmetic",) else ()
+        for option in (*value.options, *(p for p in parts if isinstance(p, Obj | Seq | Unknown))):
             found = _owner_of_parameters(option, depth + 1)
             if found is not None:
                 return found
@@ -202,6 +203,8 @@ def _object_name(reading: Reading, model: Obj) -> tuple[str, float, Origin] | No
             numbers = [
                 str(int(n)) for n in map(as_number, model.call.args if model.call is not None else []) if n is not None
             ]
+            if last in _CONTAINERS:
+                return None  # a container says nothing
             return f"nn.{last}({','.join(numbers)})", 0.85, model.origin
         return last, 0.9, model.origin
     return None

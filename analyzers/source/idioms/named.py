@@ -21,7 +21,7 @@ NAMES: dict[str, tuple[str, ...]] = {
                          "per_gpu_train_batch_size", "device_batch_size", "micro_batch_size_per_gpu",
                          "batch_size_per_gpu",
                          "batch_size_per_device"),
-    "batch": ("train_batch_size", "batch_size", "batchsize", "batch", "bs"),
+    "batch": ("minibatch_size", "mini_batch_size", "train_batch_size", "batch_size", "batchsize", "batch", "bs"),
     "global_batch": ("global_batch_size", "global_train_batch_size", "total_batch_size"),
     "grad_accum": ("gradient_accumulation_steps", "grad_accum_steps", "accumulate_grad_batches",
                    "grad_accumulation_steps",

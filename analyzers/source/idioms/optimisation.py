@@ -41,10 +41,17 @@ def optimizer_calls(reading: Reading) -> list[Call]:
     """Optimizer constructions that were reached, in order."""
     found = []
     for call in reading.calls:
-        name = call.path.partition("<")[0].rpartition(".")[2].lower()
+        name = _optimizer_name(call).lower()
         if name in _OPTIMIZERS and call.path.startswith(_OPTIMIZER_HOMES) and "()." not in call.path:
             found.append(call)
     return found
+
+
+def _optimizer_name(call: Call) -> str:
+    """An optimizer's class; where the tree derives its own from the plain base class, that one's."""
+    library, _, own = call.path.partition("<")
+    name = library.rpartition(".")[2]
+    return own.rstrip(">") if own and name == "Optimizer" else name
 
 
 def offer_optimizer(reading: Reading, training: Training) -> None:
@@ -65,9 +72,9 @@ def offer_optimizer(reading: Reading, training: Training) -> None:
         _hf_optimizer(reading)
     if calls:
         best = calls[0]
-        usual_name, default = _OPTIMIZERS[best.path.partition("<")[0].rpartition(".")[2].lower()]
+        usual_name, default = _OPTIMIZERS[_optimizer_name(best).lower()]
         different = {c.path for c in calls if c.guards} | {best.path}
-        sure = 0.92 if len(different) == 1 else 0.55
+        sure = 0.92 if len(different) == 1 else 0.45
         reading.offer("optimizer", usual_name, sure, best.origin)
         _learning_rate(reading, best, default)
     elif "optimizer" not in reading.facts:
@@ -77,7 +84,12 @@ def offer_optimizer(reading: Reading, training: Training) -> None:
     if written is not None and written[1].confidence > _SURE_OF_ARGUMENT:  # put into the optimizer after it was made
         reading.offer("learning_rate", float(written[0]), written[1].confidence, written[1].origin)
     rate = reading.number("lr")
-    if rate is not None and "learning_rate" not in reading.facts and (not calls or rate[1].confidence >= 0.85):
+    if (
+        rate is not None
+        and rate[0] > 0
+        and "learning_rate" not in reading.facts
+        and (not calls or rate[1].confidence >= 0.85)
+    ):
         reading.offer("learning_rate", float(rate[0]), rate[1].confidence, rate[1].origin)
 
 
@@ -138,7 +150,11 @@ def _learning_rate(reading: Reading, call: Call, default: float | None) -> None:
             place = Origin(call.origin.file, call.origin.line, "default")
             reading.offer("learning_rate", _KERAS_SGD_LR if keras else default, 0.75, place)
         return
+    if _of_groups(call) is not None:
+        value = _of_groups(call) or value
     number = as_number(value)
+    if number == 0:
+        return  # set by something that was not met
     if number is not None:
         origin = value.origin if isinstance(value, Const) and value.origin.file else call.origin
         reading.offer("learning_rate", float(number), _SURE_OF_ARGUMENT, origin)
@@ -155,6 +171,16 @@ def _rate_of_groups(groups: Val | None) -> Val | None:
     rates = [item.items.get("lr") for item in items if isinstance(item, Map)]
     numbers = {as_number(rate) for rate in rates}
     return rates[0] if rates and len(numbers) == 1 and len(rates) == len(items) else None
+
+
+def _of_groups(call: Call) -> Val | None:
+    """The rate that all of an optimizer's parameter groups are given, instead of the common one."""
+    groups = call.argument(0, "params")
+    if not isinstance(groups, Seq) or groups.open or not groups.items:
+        return None
+    rates = [g.items.get("lr") if isinstance(g, Map) else None for g in groups.items]
+    numbers = {as_number(rate) for rate in rates}
+    return rates[0] if len(numbers) == 1 and None not in numbers else None
 
 
 def _schedule_peak(value: Val, depth: int) -> Const | None:
@@ -288,6 +314,8 @@ def _precision(reading: Reading, training: Training) -> None:
         return
     if training.unseen or not (reading.followed or reading.launch.entry is None):
         return
+    if any(c.name == "autocast" and _undecided(c.argument(None, "enabled")) for c in reading.calls):
+        return
     if "deepspeed" in reading.settings and reading.launch.entry is None:
         reading.offer("precision", "fp32", 0.7, reading.settings["deepspeed"].origin)
     if (reading.complete and (training.call is not None or reading.value("workload_type"))) or "hf" in reading.settings:
@@ -296,10 +324,14 @@ def _precision(reading: Reading, training: Training) -> None:
         reading.offer("precision", "fp32", 0.6)
 
 
+def _undecided(switch: Val | None) -> bool:
+    return switch is not None and as_flag(switch) is None
+
+
 def _precision_call(reading: Reading, call: Call) -> None:
     if call.name == "autocast":
-        enabled = as_flag(call.argument(None, "enabled"))
-        if enabled is False or "Accelerator" in call.path:
+        switch = call.argument(None, "enabled")
+        if as_flag(switch) is False or "Accelerator" in call.path or _undecided(switch):
             return
         device = as_text(call.argument(0, "device_type"))
         dtype = call.argument(1 if "cuda" not in call.path else None, "dtype")
@@ -347,7 +379,8 @@ def _activation_checkpointing(reading: Reading, training: Training) -> None:
                 return
     for call in reading.calls:
         if call.name in _RECOMPUTES or call.path.startswith("torch.utils.checkpoint."):
-            reading.offer("activation_checkpointing", True, 0.88, call.origin)
+            # Under a condition that nothing decides it may be done or not.
+            reading.offer("activation_checkpointing", True, 0.45 if call.guards else 0.88, call.origin)
             return
         if call.path in ("jax.checkpoint", "jax.remat", "flax.linen.remat"):
             reading.offer("activation_checkpointing", True, 0.85, call.origin)

@@ -120,6 +120,8 @@ def _resumable(reading: Reading, training: Training) -> None:
         if "load" in options and "save" in options:
             reading.offer("resumable", True, 0.82, getattr(options["load"], "origin", Origin("launch", 1)))
         return
+    if "resumable" not in reading.facts and _loads_aside(reading):
+        return  # weights are loaded in a branch that this launch does not take
     if "resumable" not in reading.facts and not training.unseen and reading.followed:
         reading.offer("resumable", False, 0.8 if reading.complete else 0.62)
 
@@ -130,6 +132,22 @@ def _index_of(reading: Reading, call: Call | None) -> int:
         if call is not None
         else len(reading.calls)
     )
+
+
+def _loads_aside(reading: Reading) -> bool:
+    """Whether a function that runs could load weights, in a branch that this launch does not take."""
+    met = {(call.origin.file, call.origin.line) for call in reading.calls if call.name in _LOADS}
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in _LOADS
+        and not path.endswith(".ipynb")
+        and (path, node.lineno) not in met
+        for path, node in reading.reached()
+    )
+
+
+_LOADS = frozenset({"load_state_dict", "load_weights", "load_checkpoint", "load_state", "restore_checkpoint"})
 
 
 def _restart_path(reading: Reading) -> Origin | None:

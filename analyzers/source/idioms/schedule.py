@@ -15,7 +15,6 @@ from analyzers.source.idioms.training import (
     counted_by_modulus,
     counters_left_on,
     data_loop,
-    slice_size,
 )
 from analyzers.source.program.events import Guard, Loop
 from analyzers.source.program.values import Const, Obj, Origin, Range, Seq
@@ -95,12 +94,12 @@ def _rounds(training: Training) -> float | None:
 
 def outer_loops(training: Training) -> list[Loop]:
     """The training loops without inner ones that only accumulate gradients."""
-    return [loop for i, loop in enumerate(training.loops) if i == 0 or not _accumulates(loop)]
+    inner = [loop for loop in training.loops[1:] if not _accumulates(loop) and loop not in training.slices]
+    return [*training.loops[:1], *inner]
 
 
 def _accumulates(loop: Loop) -> bool:
-    counts = isinstance(loop.iterable, Range) and loop.target.lower().startswith(("micro", "accum", "sub_step"))
-    return counts or slice_size(loop) is not None
+    return isinstance(loop.iterable, Range) and loop.target.lower().startswith(("micro", "accum", "sub_step"))
 
 
 def _from_loops(reading: Reading, training: Training) -> None:

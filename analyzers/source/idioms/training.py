@@ -19,13 +19,15 @@ _KNOWN_TRAINERS = ("transformers.", "trl.", "lightning.", "pytorch_lightning.", 
 class Training:
     """The call that learns (or that starts a library's trainer) and its loops, outermost first.
 
-    ``described``: a framework's description says what its trainer does.
+    ``described``: a framework's description says what its trainer does. ``slices``: inner loops that only go over parts
+    of one batch, the step being taken after them.
     """
 
     call: Call | None
     loops: tuple[Loop, ...]
     trainer: bool = False
     described: bool = False
+    slices: tuple[Loop, ...] = ()
 
     @property
     def unseen(self) -> bool:
@@ -78,7 +80,13 @@ def find_training(reading: Reading) -> Training:
     learning = learning_calls(reading)
     if learning:
         best = max(learning, key=lambda c: len(c.loops))
-        return Training(best, best.loops)
+        stepping = [c for c in reading.calls if c.name in ("step", "optimize", "apply_gradients") and c.loops]
+        slices = tuple(
+            loop
+            for loop in best.loops[1:]
+            if slice_size(loop) is not None and not any(loop in c.loops for c in stepping)
+        )
+        return Training(best, best.loops, slices=slices)
     started = trainer_calls(reading)
     if started:
         return Training(started[-1], started[-1].loops, trainer=True)

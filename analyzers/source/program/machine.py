@@ -69,6 +69,9 @@ class Machine:
         """Remember what was read under a name; a number that a loop then changes keeps its first value."""
         if isinstance(value, Unknown) and value.why.startswith(_DRIFTS) and name in self.reads:
             return
+        known = self.reads.get(name)
+        if isinstance(known, Const) and known.origin.how in ("override", "default") and not isinstance(value, Const):
+            return  # an option that was read stays told, whatever else goes by its name
         self.reads[name] = value
 
     def tick(self) -> None:

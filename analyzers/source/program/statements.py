@@ -88,11 +88,19 @@ def assign(machine: Machine, target: ast.expr, value: Val, frame: Frame) -> None
                 machine.change_items(owner, [*owner.items[: key.value], value, *owner.items[key.value + 1 :]])
         elif isinstance(owner, Map):
             owner.open = True
+        elif isinstance(key, Const) and key.value == "lr" and machine.loops and _one_group(target.value):
+            machine.record.settings.append(("param_groups.lr by step", value))
         elif isinstance(key, Const) and key.value == "lr" and machine.loops and _over_groups(machine.loops[-1]):
             once = not machine.guards and len(machine.loops) == 1
             machine.record.settings.append(("param_groups.lr" if once else "param_groups.lr by step", value))
     elif isinstance(target, ast.Starred):
         assign(machine, target.value, Unknown("rest"), frame)
+
+
+def _one_group(owner: ast.expr) -> bool:
+    """Whether this is ``optimizer.param_groups[i]``."""
+    groups = owner.value if isinstance(owner, ast.Subscript) else None
+    return isinstance(groups, ast.Attribute) and groups.attr == "param_groups"
 
 
 def _over_groups(loop: Loop) -> bool:

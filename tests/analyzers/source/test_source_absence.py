@@ -146,3 +146,18 @@ def test_a_rate_that_every_step_sets_anew(
     kit.grow(tmp_path, {"train.py": SCHEDULED.format(optimizer=optimizer, rates=rates)})
     found = kit.read(tmp_path, "python train.py").value("learning_rate")
     assert found == (pytest.approx(rate) if rate is not None else None)
+
+
+def test_weights_that_another_launch_would_load_leave_resuming_open(tmp_path: Path, kit: SimpleNamespace) -> None:
+    before = "start = ''\nif start:\n    net.load_state_dict(torch.load(start))"
+    kit.grow(tmp_path, {"train.py": LOOP.format(imports="", before=before)})
+    assert kit.read(tmp_path, "python train.py").value("resumable") is None
+
+
+@pytest.mark.parametrize(
+    ("switch", "precision"), [("enabled=True", "amp-fp16"), ("enabled=False", "fp32"), ("enabled=unknown()", None)]
+)
+def test_autocast_with_a_switch(tmp_path: Path, kit: SimpleNamespace, switch: str, precision: str | None) -> None:
+    text = LOOP.format(imports="import os", before=f"context = torch.autocast('cuda', {switch})")
+    kit.grow(tmp_path, {"train.py": text.replace("unknown()", "os.path.exists('x')")})
+    assert kit.read(tmp_path, "python train.py").value("precision") == precision
