@@ -268,6 +268,8 @@ def _call(machine: Machine, node: ast.expr, frame: Frame) -> Val:
             more = more or value.open
         else:
             more = True
+        if keyword.arg is None and not (isinstance(value, Map) and not value.open) and isinstance(callee, ClassVal):
+            _leave_open(callee, len(args), kwargs, origin)
     if isinstance(callee, Native) and callee.name == "exec":
         return exec_text(machine, args, frame, origin)
     if isinstance(callee, Ext) and callee.path == "eval" and len(args) == 1:
@@ -275,6 +277,16 @@ def _call(machine: Machine, node: ast.expr, frame: Frame) -> Val:
         if named is not None:
             return evaluate(machine, named, frame)
     return machine.call(callee, args, OpenArguments(kwargs) if more else kwargs, origin)
+
+
+def _leave_open(cls: ClassVal, given: int, kwargs: dict[str, Val], origin: Origin) -> None:
+    """``Settings(**what)`` where ``what`` is not all known: it may set any field, so that no default holds."""
+    from analyzers.source.program.attributes import class_attribute
+    from analyzers.source.program.calls import fields_of
+
+    if class_attribute(cls, "__init__") is None:
+        for name in list(fields_of(cls))[given:]:
+            kwargs.setdefault(name, Unknown("configuration", origin))
 
 
 def _named_by(text: Val) -> ast.expr | None:
