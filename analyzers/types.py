@@ -14,11 +14,11 @@ How = Literal["literal", "override", "default", "computed", "looked_up", "model"
 
 #: Every name a fact can have; the JSON contract of `schedmate analyze` (docs/json.md).
 FACT_NAMES: tuple[str, ...] = (
-    "framework", "workload_type", "task", "model", "model_params_approx", "dataset",
+    "framework", "workload_type", "task", "model", "model_params_approx", "model_shape", "dataset",
     "batch_size_per_gpu", "global_batch_size", "epochs", "max_steps", "iter_type",
     "num_gpus", "num_nodes", "parallelism", "precision", "optimizer", "learning_rate",
     "seq_len", "image_size", "grad_accum", "activation_checkpointing",
-    "checkpoints", "resumable", "early_stopping",
+    "checkpoints", "resumable", "early_stopping", "adapters", "weight_bits",
 )  # fmt: skip
 
 #: Every name that what a launch asks the scheduler for can have: GPUs, nodes and host memory of the whole job.
@@ -87,18 +87,33 @@ class Fact:
     how: How = "literal"
 
 
+#: How much of the source was read: ``full``; ``partial`` (files were ignored on demand); ``off`` (on demand none, only
+#: request and launch command); ``none`` (no work dir was given).
+SourceState = Literal["full", "partial", "off", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReading:
+    """How much of the source was read, and in words who wanted less (empty where nobody did)."""
+
+    state: SourceState = "none"
+    why: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
     """What source and launch command say. A fact that can not be known is absent, never guessed.
 
     ``fingerprint`` identifies the workload for retrieval (stable under renames of paths, comments and seeds).
     ``request`` is what the launch asks the scheduler for (names in ``REQUEST_NAMES``), with the lines that say so.
+    ``source`` tells whether the source was read at all.
     """
 
     facts: Mapping[str, Fact] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     fingerprint: str = ""
     request: Mapping[str, Fact] = field(default_factory=dict)
+    source: SourceReading = field(default_factory=SourceReading)
 
     def value(self, name: str, minimum_confidence: float = 0.5) -> JsonValue:
         """The fact's value, or None where it is absent or less sure than ``minimum_confidence``."""

@@ -50,6 +50,7 @@ def predict(submission: Submission, facts: SourceFacts, history: HistoryStore) -
         ),
         model_version=MODEL_VERSION,
         warnings=tuple(facts.warnings),
+        source=facts.source,
     )
 
 

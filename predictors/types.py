@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from analyzers.types import SourceReading
+
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
@@ -64,7 +66,8 @@ class Assumed:
 class Prediction:
     """Everything predicted for one submission. ``gpu_memory_mib`` is per GPU; ``gpu_utilization`` in 0..1.
 
-    ``assumed``: what was taken from the launch because the submission did not say it.
+    ``assumed``: what was taken from the launch because the submission did not say it. ``source``: how much of the job's
+    source the prediction rests on.
     """
 
     duration_s: Quantiles
@@ -77,3 +80,4 @@ class Prediction:
     model_version: str = ""
     warnings: tuple[str, ...] = field(default=())
     assumed: tuple[Assumed, ...] = ()
+    source: SourceReading = field(default_factory=SourceReading)

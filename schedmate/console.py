@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,9 +34,14 @@ def plain(value: Any) -> Any:
     return value
 
 
+#: What JSON may hold as it is but a terminal obeys: C1 controls, and marks that turn or hide text.
+_STEERING = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
+
 def print_json(value: Any) -> None:
     """Print one JSON object on stdout and nothing else."""
     text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
+    text = _STEERING.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
     sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
     sys.stdout.flush()
 

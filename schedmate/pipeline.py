@@ -15,6 +15,7 @@ from schedmate.ports import TraceNotes
 if TYPE_CHECKING:
     from predictors import OnlineDurationPredictor
     from predictors.types import Assumed, Prediction
+    from schedmate.config import Settings
     from schedmate.scheduler import Hints
 
 #: Facts less sure than this are not remembered with a job.
@@ -24,16 +25,17 @@ _LEAST_CONFIDENCE = 0.5
 class Pipeline:
     """Takes a job through its life: what it is, what it will do, what the scheduler should know, how it ended."""
 
-    def __init__(self, history: HistoryStore) -> None:
+    def __init__(self, history: HistoryStore, settings: Settings | None = None) -> None:
         self.history = history
+        self._settings = settings
 
     def facts(self, submission: Submission) -> SourceFacts:
-        """What source and launch command say; without a work dir nothing is known."""
+        """What source and launch command say, as far as the settings let them be read; nothing without a work dir."""
         if submission.workdir is None:
             return SourceFacts()
-        from analyzers.source import analyze
+        from schedmate.source import read_source
 
-        return analyze(submission)
+        return read_source(submission, self._settings)
 
     def predict(self, submission: Submission, facts: SourceFacts | None = None) -> Prediction:
         """The calibrated prediction; ``facts`` may be passed in where they are known already.

@@ -41,6 +41,7 @@ def reader(tmp_path: Path) -> Iterator[tuple[Path, dict[str, str], list[subproce
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "SCHEDMATE_DATA_DIR": str(tmp_path / ".data"),
         "XDG_CONFIG_HOME": str(tmp_path / ".config"),
+        "XDG_CACHE_HOME": str(tmp_path / ".cache"),
     }
     started: list[subprocess.Popen[bytes]] = []
     yield tmp_path, environment, started

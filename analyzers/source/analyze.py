@@ -4,30 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from analyzers.source.cache import ReadingCache
+from analyzers.source.directive import SourceOffError
 from analyzers.source.files import Tree
 from analyzers.source.fingerprint import fingerprint
-from analyzers.source.idioms import batch, models, named, optimisation, resources, saving, schedule, subject
+from analyzers.source.idioms import (
+    adapters,
+    batch,
+    data,
+    known,
+    models,
+    named,
+    optimisation,
+    resources,
+    saving,
+    schedule,
+    shapes,
+    subject,
+    task,
+)
 from analyzers.source.idioms.training import find_training
 from analyzers.source.launch.model import Launch
 from analyzers.source.launch.read import read_launch, with_request
 from analyzers.source.launch.request import request_of
+from analyzers.source.limits import IDIOMS_CPU_S_MAX, TOO_LONG, BudgetExceededError
 from analyzers.source.program.machine import Machine
 from analyzers.source.reader import machine_for, walk
 from analyzers.source.reading import Reading
-from analyzers.types import FACT_NAMES, JsonValue, SourceFacts, Submission
+from analyzers.types import FACT_NAMES, JsonValue, SourceFacts, SourceReading, Submission
 
 #: Starts the warning about a defect of the reader itself; tests fail on it.
 INTERNAL = "internal error while reading"
 
 
-def analyze(submission: Submission) -> SourceFacts:
+def analyze(submission: Submission, cache: ReadingCache | None = None, *, off_by: str = "") -> SourceFacts:
     """What source and launch command say about a job, without running or importing any of it.
 
     Facts that can not be known are absent. Never raises for what the work dir or the command holds; what could not
-    be read stands in ``warnings``. Takes milliseconds for a usual job and is bounded for any other.
+    be read, or only in part, stands in ``warnings``. Takes milliseconds for a usual job and at most about
+    `limits.CPU_S_MAX` + `limits.IDIOMS_CPU_S_MAX` seconds for any other; with ``cache``, content that is known costs a
+    look at its files. ``off_by`` says, in words, who wants the work dir left alone (``"policy for tenant acme"``): then
+    only request and launch command are read, as where the job's owner says so (``.schedmateignore``, a directive).
     """
+    if off_by or submission.workdir is None:
+        return _read(submission, Tree(None), SourceReading("off" if off_by else "none", off_by))
+    if cache is not None:
+        known = cache.find(submission)
+        if known is not None:
+            return known
     tree = Tree(submission.workdir)
+    if tree.ignored.everything:
+        return _read(submission, tree, SourceReading("off", tree.ignored.source))
+    try:
+        facts = _read(submission, tree, SourceReading("full"))
+    except SourceOffError as off:
+        # The file's leading comments stay: they hold the request, which the scheduler reads as well.
+        launch_only = Tree(None, overlay={off.file: off.header})
+        facts = _read(submission, launch_only, SourceReading("off", f"{off.file}:{off.line}"))
+    if cache is not None and not tree.deadline.cut and not any(w.startswith(INTERNAL) for w in facts.warnings):
+        cache.keep(submission, tree, facts)
+    return facts
+
+
+def _read(submission: Submission, tree: Tree, source: SourceReading) -> SourceFacts:
     launch = Launch()
+    tree.off = source.state == "off"
+    if tree.off:
+        tree.warn(f"source code was not read ({source.why}); only the request and the launch command were")
 
     def read() -> None:
         nonlocal launch
@@ -37,10 +80,16 @@ def analyze(submission: Submission) -> SourceFacts:
     processes, devices = resources.process_count(launch), resources.visible_devices(launch)
     machine: Machine = machine_for(tree, launch, processes, devices)
     _guarded(tree, lambda: walk(machine))
+    tree.deadline.restart(IDIOMS_CPU_S_MAX)
+    machine.steps = 0
     reading = Reading(launch, machine, processes=machine.processes, devices=machine.devices_per_process)
     gather(reading, tree)
     facts = {name: reading.facts[name] for name in FACT_NAMES if name in reading.facts}
-    return SourceFacts(facts, tuple(tree.warnings), fingerprint(reading), request_of(launch))
+    if tree.withheld and source.state == "full":
+        source = SourceReading("partial", tree.ignored.source)
+        some = ", ".join(sorted(tree.withheld)[:5]) + (" and others" if len(tree.withheld) > 5 else "")
+        tree.warn(f"not read ({source.why}): {some}")
+    return SourceFacts(facts, tuple(tree.warnings), fingerprint(reading), request_of(launch), source)
 
 
 def gather(reading: Reading, tree: Tree) -> None:
@@ -48,20 +97,24 @@ def gather(reading: Reading, tree: Tree) -> None:
     if reading.launch.kind == "none":
         return
     _guarded(tree, lambda: named.collect(reading))
+    _guarded(tree, lambda: known.offer_known(reading))
     training = find_training(reading)
     steps: tuple[Callable[[], None], ...] = (
         lambda: subject.offer_framework(reading),
         lambda: subject.offer_workload(reading, training),
         lambda: resources.offer_resources(reading, training),
-        lambda: subject.offer_dataset(reading),
+        lambda: data.offer_dataset(reading),
         lambda: subject.offer_model(reading, training),
-        lambda: subject.offer_task(reading, training),
-        lambda: subject.offer_sample_sizes(reading),
+        lambda: task.offer_task(reading, training),
+        lambda: data.offer_sample_sizes(reading),
         lambda: schedule.offer_schedule(reading, training),
         lambda: batch.offer_batches(reading, training),
+        lambda: known.scale_learning_rate(reading),
         lambda: optimisation.offer_optimizer(reading, training),
         lambda: optimisation.offer_precision(reading, training),
         lambda: saving.offer_saving(reading, training),
+        lambda: adapters.offer_adapters(reading),
+        lambda: shapes.offer_shape(reading, training),
         lambda: models.offer_parameters(reading, training),
     )
     for step in steps:
@@ -92,5 +145,9 @@ def _guarded(tree: Tree, step: Callable[[], None]) -> None:
     """Run one step; a defect of ours in it costs its facts, not the submission."""
     try:
         step()
+    except SourceOffError:
+        raise
+    except BudgetExceededError:
+        tree.warn(TOO_LONG)
     except Exception as error:  # noqa: BLE001 (the input is anything a user may write)
         tree.warn(f"{INTERNAL} ({type(error).__name__}: {error}); what was read apart from that stands")

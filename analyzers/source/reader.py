@@ -8,9 +8,11 @@ from analyzers.source import library as _library  # noqa: F401  (registers the m
 from analyzers.source.files import Tree, normal
 from analyzers.source.launch.model import Launch
 from analyzers.source.library import system
+from analyzers.source.limits import TOO_LONG, BudgetExceededError
 from analyzers.source.program.calls import invoke
-from analyzers.source.program.machine import BudgetExceededError, Machine
+from analyzers.source.program.machine import Machine
 from analyzers.source.program.statements import run_module
+from analyzers.source.program.values import Origin
 
 
 def machine_for(tree: Tree, launch: Launch, processes: int | None, devices_per_process: int | None) -> Machine:
@@ -25,9 +27,24 @@ def machine_for(tree: Tree, launch: Launch, processes: int | None, devices_per_p
     folder = posixpath.dirname(launch.entry or "")
     python_path = [p for p in launch.env.get("PYTHONPATH", "").split(":") if p and not p.startswith("/")]
     candidates = [folder, *launch.search_paths, launch.cwd, *map(normal, python_path), "", "src"]
-    machine.search_paths = list(dict.fromkeys(c for c in candidates if not c.startswith("..")))
+    if tree.above:
+        candidates += [tree.above, f"{tree.above}/src"]
+    machine.search_paths = list(dict.fromkeys(candidates))
     system.prepare(machine)
     return machine
+
+
+def _start(machine: Machine, entry: str) -> None:
+    name = entry.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    module = machine.load(entry, name)
+    if module is None:
+        machine.record.complete = False
+    elif machine.launch.function:
+        function = module.names.get(machine.launch.function.partition(".")[0])
+        if function is None:
+            machine.record.complete = False
+        else:
+            invoke(machine, function, [], {}, Origin("launch", 1))
 
 
 def walk(machine: Machine) -> None:
@@ -37,9 +54,9 @@ def walk(machine: Machine) -> None:
         machine.record.complete = False
         return
     try:
-        machine.load(entry, entry.removesuffix(".py").replace("/", "."))
+        _start(machine, entry)
     except BudgetExceededError:
-        machine.tree.warn("the program is too large to be read to its end in the time one submission may take")
+        machine.tree.warn(TOO_LONG)
         machine.record.complete = False
     except RecursionError:
         machine.tree.warn("the program calls itself too deeply to be read to its end")

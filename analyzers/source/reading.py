@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from analyzers.source.launch.model import Launch
 from analyzers.source.program.events import Call, Record
-from analyzers.source.program.machine import Machine
-from analyzers.source.program.values import Const, Obj, Origin, Scaled, Unknown, Val
+from analyzers.source.program.machine import Machine, own_nodes
+from analyzers.source.program.values import (
+    ClassVal,
+    Const,
+    Ext,
+    Func,
+    Module,
+    Obj,
+    Origin,
+    Scaled,
+    Seq,
+    Unknown,
+    Val,
+)
 from analyzers.types import Fact, How, JsonValue, SourceEvidence
+
+#: No fact is a longer text or a larger number (the parameters of a model, the steps of a run).
+TEXT_MAX = 200
+NUMBER_MAX = 1e16
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +43,9 @@ class Setting:
 class Reading:
     """One job while its facts are put together.
 
-    ``processes`` is the world size where the launch command fixes it; ``devices`` the GPUs that one process sees.
+    ``processes`` is the world size where the launch command fixes it; ``devices`` the GPUs that one process sees;
+    ``run`` the call by which a framework that is described runs the training; ``open_facts`` what it decides by
+    something that can not be known, so that nothing else may say it.
     """
 
     launch: Launch
@@ -34,6 +54,8 @@ class Reading:
     settings: dict[str, Setting] = field(default_factory=dict)
     processes: int | None = None
     devices: int | None = None
+    run: Call | None = None
+    open_facts: set[str] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -50,6 +72,12 @@ class Reading:
     def complete(self) -> bool:
         """Whether the whole program was read, so that what was not met is not there."""
         return self.launch.entry is not None and self.machine.record.complete and not self.machine.record.unresolved
+
+    @property
+    def followed(self) -> bool:
+        """Whether what was not met can be taken for absent: the entry was read to its end and kept its own."""
+        read = self.machine.record.complete or self.launch.inexact
+        return self.launch.entry is not None and read and self.keeps_its_own
 
     @property
     def words_read_unseen(self) -> bool:
@@ -70,7 +98,8 @@ class Reading:
         how: How | None = None,
     ) -> None:
         """Offer a fact; the surer offer stays, the first among equals."""
-        if value is None:
+        value = presentable(value)
+        if value is None or name in self.open_facts:
             return
         known = self.facts.get(name)
         if known is not None and known.confidence >= confidence:
@@ -103,6 +132,44 @@ class Reading:
         value = as_number(setting.value)
         return None if value is None else (value, setting)
 
+    def reached(self) -> Iterator[tuple[str, ast.AST]]:
+        """What stands in code that runs: in the modules' own lines and in the functions that were entered."""
+        for path, tree in self.machine.parsed.items():
+            for node in own_nodes(tree):
+                yield path, node
+        for function, path in self.machine.walked.values():
+            for node in own_nodes(function):
+                yield path, node
+
+    @property
+    def keeps_its_own(self) -> bool:
+        """Whether what the program does stays in code that was read or is known.
+
+        False where a package that is not known was given a function, class or object of the program: what was not
+        met may then be done there.
+        """
+        unknown = self.record.unresolved
+        return not any(
+            call.path.split(".")[0].partition("<")[0] in unknown
+            and ("<" in call.path or any(map(_is_own, [*call.args, *call.kwargs.values()])))
+            for call in self.calls
+        )
+
+    def told_by_flag(self, names: Iterable[str]) -> tuple[bool | None, str, Origin] | None:
+        """A switch that the program reads under one of these names: its value (None: not known), name and place."""
+        undecided: tuple[bool | None, str, Origin] | None = None
+        for name in names:
+            value = self.machine.reads.get(name)
+            if value is None or isinstance(value, Func | Ext | Module | ClassVal):
+                continue
+            place = value.origin if isinstance(value.origin, Origin) else Origin()
+            flag = as_flag(value)
+            if flag is True:
+                return True, name, place
+            if flag is None or undecided is None:
+                undecided = (flag, name, place)
+        return undecided
+
     def first(self, *paths: str) -> Call | None:
         """The first call whose path is, or ends with, one of these."""
         return next((c for c in self.calls if matches(c.path, paths)), None)
@@ -110,6 +177,28 @@ class Reading:
     def all(self, *paths: str) -> list[Call]:
         """All calls whose path is, or ends with, one of these."""
         return [c for c in self.calls if matches(c.path, paths)]
+
+
+def presentable(value: JsonValue) -> JsonValue:
+    """A value as people and programs can take it: text in one printable line, numbers that count something."""
+    if isinstance(value, str):
+        return "".join(c for c in value if c.isprintable()).strip()[:TEXT_MAX] or None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value if 0 <= value <= NUMBER_MAX else None
+    return value
+
+
+def _is_own(value: Val, depth: int = 0) -> bool:
+    """Whether a value is, or holds, a function, class or instance of the program."""
+    if isinstance(value, Func | ClassVal):
+        return True
+    if isinstance(value, Obj):
+        return isinstance(value.cls, ClassVal) or any(
+            isinstance(v, Obj) and isinstance(v.cls, ClassVal) for v in value.attrs.values()
+        )
+    if isinstance(value, Seq) and depth < 2:
+        return any(_is_own(item, depth + 1) for item in value.items[:20])
+    return False
 
 
 def matches(path: str, endings: Iterable[str]) -> bool:
@@ -121,7 +210,7 @@ def as_number(value: Val | None) -> int | float | None:
     """A setting as a number, text such as ``"3e-4"`` and ``"220_000_000"`` included."""
     if isinstance(value, Const) and not isinstance(value.value, bool):
         if isinstance(value.value, int | float):
-            return value.value
+            return value.value if math.isfinite(value.value) else None
         if isinstance(value.value, str) and len(value.value) < 40:
             for kind in (int, float):
                 try:

@@ -9,9 +9,13 @@ import typer
 
 from prompts.errors import UserError
 from schedmate.console import out, print_json, safe
+from schedmate.durations import short_duration
 from schedmate.workdir import work_folder
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from analyzers.source.workload import Derived, Workload
     from analyzers.types import Fact, SourceFacts
 
 
@@ -20,31 +24,42 @@ def analyze(
     command: Annotated[str, typer.Option("--command", "-c", help="The command that starts the job.", metavar="LAUNCH")],
     gpus: Annotated[int | None, typer.Option("--gpus", min=0, help="GPUs requested for the job.")] = None,
     nodes: Annotated[int | None, typer.Option("--nodes", min=1, help="Nodes requested for the job.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Whose job it is (source.off_users).", metavar="U")] = None,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="As for --user (source.off_tenants).", metavar="X")
+    ] = None,
+    gpu_type: Annotated[
+        str | None, typer.Option("--gpu-type", help="GPU type the job will run on, such as a100-80gb.", metavar="TYPE")
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Read a job's source and launch command; nothing is run.
 
     Example: schedmate analyze . --command "torchrun --nproc_per_node 4 train.py --epochs 3"
     """
-    from analyzers.source import analyze as read_source
+    from analyzers.source.workload import workload
     from analyzers.types import Submission
+    from schedmate.source import read_source
 
     folder = work_folder(workdir)
     if not command.strip():
         raise UserError("the launch command is empty", 'pass it as --command "python train.py"')
-    facts = read_source(Submission(command, folder, gpus=gpus, nodes=nodes))
+    facts = read_source(Submission(command, folder, user=user, tenant=tenant, gpus=gpus, nodes=nodes))
+    derived = workload(facts, gpu_type, gpus)
     if json_:
-        print_json(as_json(facts))
+        print_json(as_json(facts, derived))
         return
-    _show(facts)
+    _show(facts, derived)
 
 
-def as_json(facts: SourceFacts) -> dict[str, Any]:
+def as_json(facts: SourceFacts, derived: Workload) -> dict[str, Any]:
     """The JSON object of `schedmate analyze` (docs/json/analyze.md)."""
     return {
         "facts": {name: _fact(fact) for name, fact in facts.facts.items()},
+        "derived": dict(derived.derived),
         "warnings": list(facts.warnings),
         "fingerprint": facts.fingerprint,
+        "source": {"state": facts.source.state, "why": facts.source.why},
     }
 
 
@@ -53,21 +68,51 @@ def _fact(fact: Fact) -> dict[str, Any]:
     return {"value": fact.value, "confidence": fact.confidence, "evidence": evidence, "how": fact.how}
 
 
-def _show(facts: SourceFacts) -> None:
+def _show(facts: SourceFacts, derived: Workload) -> None:
     from rich.table import Table
 
     table = Table("fact", "value", "sure", "found", "where", box=None, header_style="bold")
     for name, fact in facts.facts.items():
         where = ", ".join(f"{e.file}:{e.line}" if e.file != "launch" else "launch command" for e in fact.evidence[:3])
-        value = ", ".join(map(str, fact.value)) if isinstance(fact.value, list) else str(fact.value)
-        table.add_row(name, safe(value, 60), f"{fact.confidence:.0%}", fact.how.replace("_", " "), safe(where, 80))
+        table.add_row(
+            name, safe(_words(fact), 60), f"{fact.confidence:.0%}", fact.how.replace("_", " "), safe(where, 80)
+        )
     console = out()
     if facts.facts:
         console.print(table)
     else:
-        console.print("Nothing is evident from the source and the launch command.")
+        read = "launch command" if facts.source.state == "off" else "source and the launch command"
+        console.print(f"Nothing is evident from the {read}.")
+    if derived.derived:
+        _show_derived(derived, console)
     for warning in facts.warnings:
         console.print(f"[yellow]note:[/yellow] {safe(warning)}")
+
+
+def _words(fact: Fact) -> str:
+    """A fact's value on one line."""
+    if isinstance(fact.value, list):
+        return ", ".join(map(str, fact.value))
+    if isinstance(fact.value, dict):
+        return ", ".join(f"{name} {value}" for name, value in fact.value.items())
+    return str(fact.value)
+
+
+def _show_derived(derived: Workload, console: Console) -> None:
+    from rich.table import Table
+
+    table = Table("derived", "value", "between", "how it follows", box=None, header_style="bold")
+    for name, each in derived.derived.items():
+        between = "" if each.low == each.high else f"{_amount(each, each.low)} and {_amount(each, each.high)}"
+        table.add_row(name, _amount(each, each.value), between, safe(each.how, 200))
+    console.print(table)
+
+
+def _amount(each: Derived, value: float) -> str:
+    """A derived quantity as people say it: seconds as a duration, large numbers with three digits."""
+    if each.unit == "seconds":
+        return f"{value * 1000:.3g} ms" if value < 1 else f"{value:.3g} s" if value < 60 else short_duration(value)
+    return f"{value:,.0f}" if value < 1e6 else f"{value:.3g}"
 
 
 def register(parent: typer.Typer) -> None:

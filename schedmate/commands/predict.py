@@ -103,6 +103,9 @@ def _show(prediction: Prediction, named: bool) -> None:
     block.add_row("[bold]host memory[/bold]", _gib(prediction.host_memory_mib))
     if prediction.assumed:
         block.add_row("[bold]assumed[/bold]", safe(", ".join(_told(each) for each in prediction.assumed)))
+    if prediction.source.state in ("off", "partial"):
+        how = "not read" if prediction.source.state == "off" else "read in part"
+        block.add_row("[bold]source[/bold]", f"{how} ({safe(prediction.source.why)})")
     console.print(block)
     console.print("\n[bold]why[/bold]")
     for reason in prediction.reasons:

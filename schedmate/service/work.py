@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,7 +39,7 @@ def perform(task: Task, settings: Settings) -> Any:
 
 
 def _perform(task: Task, settings: Settings) -> Any:
-    pipeline = _pipeline(settings.path("history.store"))
+    pipeline = _pipeline(settings)
     if task.kind == "diagnose":
         assert task.path is not None
         from schedmate.refine import refine_diagnosis
@@ -50,9 +49,15 @@ def _perform(task: Task, settings: Settings) -> Any:
     return (pipeline.predict if task.kind == "predict" else pipeline.hints)(task.submission)
 
 
-@lru_cache(maxsize=1)
-def _pipeline(history: Path) -> Pipeline:
+_pipelines: dict[Path, Pipeline] = {}
+
+
+def _pipeline(settings: Settings) -> Pipeline:
     """One for the life of the worker; its store notices when the file behind it has grown."""
     from analyzers.history import FileHistoryStore
 
-    return Pipeline(FileHistoryStore(history))
+    history = settings.path("history.store")
+    if history not in _pipelines:
+        _pipelines.clear()
+        _pipelines[history] = Pipeline(FileHistoryStore(history), settings)
+    return _pipelines[history]

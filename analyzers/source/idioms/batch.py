@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 
+from analyzers.source.idioms.named import base_name
 from analyzers.source.idioms.resources import data_parallel_size
-from analyzers.source.idioms.training import Training, accumulation_in, data_loop
+from analyzers.source.idioms.training import Training, accumulation_in, data_loop, slice_size
 from analyzers.source.knowledge.lookup import dataset_entry
 from analyzers.source.program.events import Call
 from analyzers.source.program.values import ClassVal, Const, Ext, Func, Obj, Origin, Scaled, Seq, Unknown, Val
 from analyzers.source.reading import Reading, as_flag, as_number, class_name
 
-_LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader", "DataLoader", "StatefulDataLoader",
-            "torch_geometric.loader.DataLoader", "deepspeed.initialize")  # fmt: skip
+_LOADER_NAMES = ("DataLoader", "StatefulDataLoader")
 
 
 def training_loader(reading: Reading, training: Training) -> Call | None:
@@ -22,7 +22,7 @@ def training_loader(reading: Reading, training: Training) -> Call | None:
             found = _loader_call(loop.iterable)
             if found is not None and found.path != "deepspeed.initialize":
                 return found
-    loaders = [c for c in reading.calls if c.name in ("DataLoader", "StatefulDataLoader") and "data" in c.path.lower()]
+    loaders = [c for c in reading.calls if base_name(c.path) in _LOADER_NAMES and "data" in c.path.lower()]
     if not loaders:
         return None
     # Shuffling marks the training loader; a program that builds several builds it first.
@@ -41,7 +41,7 @@ def _loader_call(value: Val | None, depth: int = 0) -> Call | None:
     for name in ("iterable", "loader"):
         if name in value.attrs:
             return _loader_call(value.attrs[name], depth + 1)
-    if value.call is not None and value.call.name in ("DataLoader", "StatefulDataLoader", "initialize"):
+    if value.call is not None and base_name(value.call.path) in (*_LOADER_NAMES, "initialize"):
         return value.call
     if value.call is not None and value.call.receiver is not None:
         return _loader_call(value.call.receiver, depth + 1)
@@ -58,8 +58,17 @@ def offer_batches(reading: Reading, training: Training) -> None:
     if not works:
         return
     learns = reading.value("workload_type") in ("train", "finetune", "other", None)
-    accumulation = _accumulation(reading, training) if learns else None
     per_device, total, origin, sure = _sizes(reading, training)
+    part = next((size for loop in training.loops[1:] if (size := slice_size(loop)) is not None), None)
+    if part is not None and per_device is None:
+        return  # a batch of unknown size is worked through in parts
+    pieces = math.ceil(per_device / part) if part is not None and per_device is not None else None
+    accumulation: int | None
+    if part is not None and pieces is not None and pieces > 1:
+        per_device, accumulation = float(part), pieces
+        reading.offer("grad_accum", pieces, 0.85, origin, "computed")
+    else:
+        accumulation = _accumulation(reading, training) if learns else None
     replicas = data_parallel_size(reading)
     if total is not None and per_device is None and replicas:
         if accumulation is not None and total % (replicas * accumulation) == 0:
@@ -155,10 +164,12 @@ def _accumulation(reading: Reading, training: Training) -> int | None:
         reading.offer("grad_accum", int(setting[0]), max(0.7, setting[1].confidence), setting[1].origin)
         return int(setting[0])
     if training.call is None or training.trainer:
+        if training.unseen:
+            return None
         if "lightning" in reading.settings and training.trainer:
             reading.offer("grad_accum", 1, 0.85)
             return 1
-        if training.trainer and reading.value("framework") == "tensorflow":
+        if training.call is not None and "keras" in training.call.path:
             reading.offer("grad_accum", 1, 0.8)
             return 1
         return None

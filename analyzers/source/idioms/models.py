@@ -8,20 +8,31 @@ import re
 from analyzers.source.idioms.optimisation import optimizer_calls
 from analyzers.source.idioms.training import Training
 from analyzers.source.knowledge.lookup import model_parameters, parameters_in_name
-from analyzers.source.program.attributes import library_base
-from analyzers.source.program.events import Call
+from analyzers.source.program.attributes import class_attribute, library_base
+from analyzers.source.program.events import Call, Loop
 from analyzers.source.program.values import Bound, ClassVal, Const, Ext, Map, Obj, Origin, Seq, Unknown, Val
 from analyzers.source.reading import Reading, as_number, as_text
 
-_NOT_MODELS = re.compile(r"Tokenizer|Processor|Config|FeatureExtractor|Scheduler|Dataset|Loss|Trainer|Arguments")
+_NOT_MODELS = re.compile(
+    r"Tokenizer|Processor|Config|FeatureExtractor|Scheduler|Dataset|DataModule|Callback|Loss|Trainer|Arguments"
+)
 _MODULE_CALL = re.compile(
-    r"(torch\.nn|nn|flax\.nnx|flax\.linen|lightning|pytorch_lightning|keras|tensorflow\.keras)[\w.]*<"
+    r"(torch\.nn|nn|flax\.nnx|flax\.linen|lightning|pytorch_lightning|keras|tensorflow\.keras|timm\.models|"
+    r"torchvision\.models|torch_geometric\.nn|monai\.networks|diffusers\.models)[\w.]*<|transformers\.\w*(Model|For[A-Z]\w+)<"
 )
 _WEIGHTLESS = re.compile(
     r"ReLU|GELU|SiLU|Tanh|Sigmoid|Softmax|Dropout|Pool|Flatten|Identity|Loss|ELU|Mish|Upsample|Pad|Unfold|Fold|"
     r"PixelShuffle|Hardswish|Rngs|Unflatten|CosineSimilarity|DataParallel|Buffer"
 )
 LAYERS_MAX = 5_000
+_CONTAINERS = ("Sequential", "ModuleList", "ModuleDict", "List")
+#: Base classes that hold no weights of their own.
+_BASES = ("Module", "LightningModule", "Model", "Layer", "object", "ParameterList")
+#: Networks of other libraries, whose weights are not worked out here.
+_UNCOUNTED = re.compile(
+    r"(transformers|timm|diffusers|segmentation_models_pytorch|monai|torch_geometric|open_clip|clip|torch\.hub|"
+    r"efficientnet_pytorch|x_transformers|mamba_ssm|xformers|torchaudio\.models|peft)\b(?!.*(Tokenizer|Config|Processor))"
+)
 
 
 def trained_model(reading: Reading, training: Training) -> Val | None:
@@ -44,9 +55,15 @@ def trained_model(reading: Reading, training: Training) -> Val | None:
             model = training.call.receiver.call.argument(0, "model") or training.call.receiver
         if model is not None:
             return unwrapped(model)
-    models = [c.result for c in reading.calls if is_module_call(c) and c.result is not None and not c.loops]
-    # Parts are built inside the whole: of nested modules the outermost was called first.
-    return unwrapped(models[0]) if models else None
+    models = [c.result for c in reading.calls if is_module_call(c) and isinstance(c.result, Obj) and not c.loops]
+    if not models:
+        return None
+    # Parts are built inside the whole, or before it and given to it.
+    whole: Obj = models[0]
+    for other in models[1:]:
+        if any(unwrapped(part) is whole for part in other.attrs.values()):
+            whole = other
+    return unwrapped(whole)
 
 
 def is_module_call(call: Call) -> bool:
@@ -99,6 +116,8 @@ def _owner_of_parameters(value: Val | None, depth: int) -> Val | None:
             if found is not None:
                 return found
     if isinstance(value, Unknown):
+        if value.detail[:1] in (("loop",), ("part",)) and isinstance(value.detail[1], Loop):
+            return _owner_of_parameters(value.detail[1].iterable, depth + 1)  # a parameter out of named_parameters()
         for option in value.options:
             found = _owner_of_parameters(option, depth + 1)
             if found is not None:
@@ -160,11 +179,21 @@ def _object_name(reading: Reading, model: Obj) -> tuple[str, float, Origin] | No
             inner = _object_name(reading, network)
             if inner is not None:
                 return inner
+        part = _wrapped_part(model)
+        inside = _object_name(reading, part) if part is not None else None
+        if inside is not None:
+            return inside
+        maker = _maker(reading, model)
+        if maker is not None:
+            return maker, 0.88, model.origin
         kind = next((as_text(a) for a in (model.call.args if model.call is not None else []) if as_text(a)), None)
         detail = _shape(model)
         name = model.cls.name + (f" ({kind})" if kind and len(kind) < 40 else "") + detail
         return name, 0.85, model.origin
     path = model.cls.path
+    if path == "torch.hub.load" and model.call is not None:
+        published = as_text(model.call.argument(1, "model"))
+        return (published, 0.85, model.origin) if published else None
     if path.startswith(
         ("torchvision.models", "timm.", "segmentation_models", "torch.nn.", "keras.", "tensorflow.keras")
     ):
@@ -176,6 +205,54 @@ def _object_name(reading: Reading, model: Obj) -> tuple[str, float, Origin] | No
             return f"nn.{last}({','.join(numbers)})", 0.85, model.origin
         return last, 0.9, model.origin
     return None
+
+
+_GENERAL_MAKER = re.compile(
+    r"_|<|build|create|make|get|load|init|setup|main|train|test|eval|run|prepare|define|new|model$|net$|network$|"
+    r"configure|forward|generate|sample",
+    re.IGNORECASE,
+)
+_SIZED = re.compile(r"\d|tiny|small|base|large|huge|giant|nano|micro|mini|xl", re.IGNORECASE)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+def _maker(reading: Reading, model: Obj) -> str | None:
+    """The function that makes one variant of a model, and is called like it (``resnet18``, ``vit_small``)."""
+    setting = reading.settings.get("model")
+    told = _plain(as_text(setting.value) or "") if setting is not None else ""
+    for name in model.call.callers if model.call is not None else ():
+        if told and _plain(name) == told:
+            return name
+        if not _GENERAL_MAKER.match(name) and (_SIZED.search(name) or model_parameters(name) is not None):
+            return name
+    return None
+
+
+_MAIN_PARTS = ("backbone", "encoder", "trunk", "model", "module", "net", "network", "student", "base_model")
+
+
+def _wrapped_part(model: Obj) -> Obj | None:
+    """The main part of a module that holds nothing but modules it was given."""
+    call = model.call
+    if call is None:
+        return None
+    given = [unwrapped(value) for value in [*call.args, *call.kwargs.values()]]
+    parts = {name: part for name, value in model.attrs.items() if isinstance(part := unwrapped(value), Obj)
+             and _is_network(part)}  # fmt: skip
+    if not parts or not all(any(part is value for value in given) for part in parts.values()):
+        return None
+    return next((parts[name] for name in _MAIN_PARTS if name in parts), next(iter(parts.values())))
+
+
+def _is_network(value: Obj) -> bool:
+    if isinstance(value.cls, ClassVal):
+        return re.search(r"nn\.|nnx|linen|ightning|keras|timm", library_base(value.cls) or "") is not None
+    return (
+        re.match(r"(torch\.nn|nn|torchvision\.models|timm|transformers|torch\.hub\.load)\b", value.cls.path) is not None
+    )
 
 
 def _shape(model: Obj) -> str:
@@ -195,15 +272,19 @@ def _shape(model: Obj) -> str:
 
 
 def offer_parameters(reading: Reading, training: Training) -> None:
-    """``model_params_approx`` from published figures, the layers built, or the transformer's shape."""
+    """``model_params_approx`` from the named architecture, or the layers built."""
     name = reading.value("model")
     model = trained_model(reading, training)
     if isinstance(name, str):
         published = model_parameters(name)
         local = isinstance(model, Obj) and isinstance(model.cls, ClassVal)
         if published is not None and not (local and _has_layers(model)):
-            if not _resized_head(model):
+            classes = _classes(reading, model, name)
+            if classes is None:
                 reading.offer("model_params_approx", published, 0.85, None, "looked_up")
+            elif classes > 0 and (resized := model_parameters(name, classes)) is not None:
+                origin = model.origin if isinstance(model, Obj) else None
+                reading.offer("model_params_approx", resized, 0.8, origin, "computed")
         elif not local:
             written = parameters_in_name(name)
             if written is not None:
@@ -212,12 +293,6 @@ def offer_parameters(reading: Reading, training: Training) -> None:
         count = _count_all(reading, model)
         if count is not None and count > 0:
             reading.offer("model_params_approx", int(count), 0.75, model.origin, "computed")
-    layers, hidden, vocab = reading.number("layers"), reading.number("hidden"), reading.number("vocab")
-    if reading.words_read_unseen and layers is not None and hidden is not None and layers[0] > 0 and hidden[0] > 0:
-        # A decoder layer holds 12 d^2 weights (Kaplan et al. 2020); embeddings add vocabulary x d, 50k unless stated.
-        words = vocab[0] if vocab is not None else 50_257
-        total = 12 * layers[0] * hidden[0] ** 2 + words * hidden[0]
-        reading.offer("model_params_approx", int(total), 0.75, layers[1].origin, "computed")
 
 
 def _count_all(reading: Reading, model: Obj) -> float | None:
@@ -234,11 +309,15 @@ def _has_layers(model: Val | None) -> bool:
     return isinstance(model, Obj) and _Counter().count(model) is not None
 
 
-def _resized_head(model: Val | None) -> bool:
-    classes = (
-        as_number(model.call.kwargs.get("num_classes")) if isinstance(model, Obj) and model.call is not None else None
-    )
-    return classes is not None and classes != 1000
+def _classes(reading: Reading, model: Val | None, name: str) -> int | None:
+    """The size of the classifier that a named model is built with: None where it is the published one, 0 unknown."""
+    built = [model.call] if isinstance(model, Obj) and model.call is not None else []
+    built += [c for c in reading.calls if c.name in ("create_model", name.rpartition("/")[2])]
+    given = next((c.kwargs["num_classes"] for c in built if "num_classes" in c.kwargs), None)
+    if given is None or (isinstance(given, Const) and given.value is None):
+        return None
+    classes = as_number(given)
+    return None if classes == 1000 else int(classes) if classes is not None and 0 < classes < 1e7 else 0
 
 
 class _Counter:
@@ -256,6 +335,9 @@ class _Counter:
         if isinstance(value, Seq):
             total = self._sum(value.items, depth)
             return None if value.open and total else total
+        if isinstance(value, Unknown):
+            # One of several modules, or one that nobody knows, has weights that are not known either.
+            return None if any(isinstance(option, Obj) and _is_network(option) for option in value.options) else 0.0
         if not isinstance(value, Obj):
             return 0.0
         if id(value) in self.seen:
@@ -266,7 +348,7 @@ class _Counter:
                 r"nn\.|nnx|linen|ightning|keras", library_base(value.cls) or ""
             ):
                 return 0.0
-            return self._sum(list(value.attrs.values()), depth)
+            return self._own(value, library_base(value.cls) or "", depth)
         return self._library(value, depth)
 
     def _sum(self, values: list[Val], depth: int) -> float | None:
@@ -278,17 +360,30 @@ class _Counter:
             total += part
         return total
 
+    def _own(self, value: Obj, base: str, depth: int) -> float | None:
+        """A module of the tree: what it holds; where it is a kind of one layer, that layer too."""
+        kind = base.rpartition(".")[2]
+        held = list(value.attrs.values())
+        if kind in _CONTAINERS:
+            return self._sum([*held, *(value.call.args if value.call is not None else [])], depth)
+        inner = self._sum(held, depth)
+        if inner is None or kind in _BASES:
+            return inner
+        given = value.call if value.call is not None and class_attribute(value.cls, "__init__") is None else None  # type: ignore[arg-type]
+        layer = layer_parameters(kind, given, tied=False) if given is not None else None
+        return inner + layer if layer is not None else (inner if _WEIGHTLESS.search(kind) else None)
+
     def _library(self, value: Obj, depth: int) -> float | None:
         assert isinstance(value.cls, Ext)
         path = value.cls.path
         call = value.call
-        if not re.match(r"(torch\.nn|nn|flax\.nnx|torchvision\.models)\b", path) or call is None or "()" in path:
-            return 0.0
         name = path.rpartition(".")[2]
+        if not re.match(r"(torch\.nn|nn|flax\.nnx|torchvision\.models)\b", path) or call is None or "()" in path:
+            return None if _UNCOUNTED.match(path) else 0.0
         if path.startswith("torchvision.models"):
             return None if call.kwargs.get("num_classes") else float(model_parameters(name) or 0) or None
-        if name in ("Sequential", "ModuleList", "ModuleDict", "List"):
-            items: list[Val] = []
+        if name in _CONTAINERS:
+            items: list[Val] = [value.attrs["appended"]] if "appended" in value.attrs else []
             for argument in call.args:
                 items.extend(argument.items if isinstance(argument, Seq) else
                              list(argument.items.values()) if isinstance(argument, Map) else [argument])  # fmt: skip

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
+from analyzers.source.idioms.bounds import bounds
 from analyzers.source.idioms.training import Training
 from analyzers.source.program.events import Call
-from analyzers.source.program.values import Bound, Const, Ext, Obj, Origin, Seq, Unknown, Val
+from analyzers.source.program.values import Bound, Const, Ext, Map, Obj, Origin, Seq, Unknown, Val
 from analyzers.source.reading import Reading, as_flag, as_number, as_text
 
 #: Optimizer classes by lower-case name -> (usual name, default learning rate or None).
@@ -68,6 +71,7 @@ def offer_optimizer(reading: Reading, training: Training) -> None:
         reading.offer("optimizer", usual_name, sure, best.origin)
         _learning_rate(reading, best, default)
     elif "optimizer" not in reading.facts:
+        _compiled(reading)
         _by_hand(reading)
     written = reading.number("lr")
     if written is not None and written[1].confidence > _SURE_OF_ARGUMENT:  # put into the optimizer after it was made
@@ -75,6 +79,24 @@ def offer_optimizer(reading: Reading, training: Training) -> None:
     rate = reading.number("lr")
     if rate is not None and "learning_rate" not in reading.facts and (not calls or rate[1].confidence >= 0.85):
         reading.offer("learning_rate", float(rate[0]), rate[1].confidence, rate[1].origin)
+
+
+#: Default rates of Keras optimizers where they differ from PyTorch's.
+_KERAS_RATES = {"SGD": _KERAS_SGD_LR, "RMSprop": 1e-3, "Adagrad": 1e-3, "Adadelta": 1e-3, "Adamax": 1e-3, "NAdam": 1e-3}
+
+
+def _compiled(reading: Reading) -> None:
+    """``model.compile(optimizer="adam")``: Keras builds the optimizer that the text names, with its default rate."""
+    for call in reading.calls:
+        if call.name != "compile" or "keras" not in call.path:
+            continue
+        usual = _OPTIMIZERS.get((as_text(call.argument(0, "optimizer")) or "").lower())
+        if usual is not None:
+            reading.offer("optimizer", usual[0], 0.9, call.origin)
+            rate = _KERAS_RATES.get(usual[0], usual[1])
+            place = Origin(call.origin.file, call.origin.line, "default")
+            reading.offer("learning_rate", rate, 0.8, place)
+            return
 
 
 def _hf_optimizer(reading: Reading) -> None:
@@ -97,9 +119,19 @@ def _hf_optimizer(reading: Reading) -> None:
 
 
 def _learning_rate(reading: Reading, call: Call, default: float | None) -> None:
+    stepwise = [value for name, value in reading.record.settings if name == "param_groups.lr by step"]
     value = call.argument(None if "optax" not in call.path and "keras" not in call.path else 0, "lr", "learning_rate")
     if value is None:
         value = call.argument(1) if call.path.startswith(("torch", "optim")) and len(call.args) > 1 else None
+    if stepwise and (value is None or as_number(value) == 0):
+        # A placeholder: the program sets the rate itself before every step.
+        highest = [bounds(v)[1] for v in stepwise]
+        if all(math.isfinite(h) and h > 0 for h in highest):
+            place = getattr(stepwise[-1], "origin", call.origin)
+            reading.offer("learning_rate", max(highest), 0.75, place, "computed")
+        return
+    if value is None:
+        value = _rate_of_groups(call.argument(0, "params"))
     if value is None:
         if default is not None and "optax" not in call.path:
             keras = "keras" in call.path and call.name.lower() == "sgd"
@@ -115,6 +147,14 @@ def _learning_rate(reading: Reading, call: Call, default: float | None) -> None:
     rate = as_number(peak) if peak is not None else None
     if peak is not None and rate:  # a schedule that never leaves 0 was not understood
         reading.offer("learning_rate", float(rate), 0.8, peak.origin)
+
+
+def _rate_of_groups(groups: Val | None) -> Val | None:
+    """The rate that all groups of parameters are given (``[{"params": a, "lr": lr}, {"params": b, "lr": lr}]``)."""
+    items = groups.items if isinstance(groups, Seq) else []
+    rates = [item.items.get("lr") for item in items if isinstance(item, Map)]
+    numbers = {as_number(rate) for rate in rates}
+    return rates[0] if rates and len(numbers) == 1 and len(rates) == len(items) else None
 
 
 def _schedule_peak(value: Val, depth: int) -> Const | None:
@@ -159,6 +199,17 @@ _RECOMPUTES = (
 )  # fmt: skip
 _BF16 = ("bfloat16", "bf16")
 _FP16 = ("float16", "half", "fp16")
+
+
+#: Switches by which programs turn on half precision and activation checkpointing of their own making.
+_HALF_FLAGS = ("use_fp16", "fp16", "use_bf16", "bf16", "use_amp", "amp", "enable_amp", "use_mixed_precision",
+               "half_precision", "use_half_precision")  # fmt: skip
+_RECOMPUTE_FLAGS = (
+    "gradient_checkpointing", "use_checkpoint", "grad_checkpointing", "activation_checkpointing",
+    "checkpoint_activations", "use_gradient_checkpointing", "use_grad_checkpointing", "use_grad_checkpoint",
+    "grad_checkpoint", "gradient_checkpoint", "use_activation_checkpointing", "use_activation_checkpoint",
+    "enable_gradient_checkpointing", "use_checkpointing", "remat", "use_remat", "recompute_grad",
+)  # fmt: skip
 
 
 def dtype_of(value: Val | None) -> tuple[str, bool] | None:
@@ -223,9 +274,19 @@ def _precision(reading: Reading, training: Training) -> None:
             else None
         )
         reading.offer("precision", found, 0.92, precision.origin)
+        if isinstance(precision.value, Unknown):
+            return
     for call in reading.calls:
         _precision_call(reading, call)
     if "precision" in reading.facts or "deepspeed_unseen" in reading.settings:
+        return
+    told = reading.told_by_flag(_HALF_FLAGS)
+    if told is not None and told[0] is not False:
+        # The program's own switch for its own utilities; where its value is not known, neither is the precision.
+        if told[0]:
+            reading.offer("precision", "bf16" if told[1].startswith(("bf16", "use_bf16")) else "amp-fp16", 0.7, told[2])
+        return
+    if training.unseen or not (reading.followed or reading.launch.entry is None):
         return
     if "deepspeed" in reading.settings and reading.launch.entry is None:
         reading.offer("precision", "fp32", 0.7, reading.settings["deepspeed"].origin)
@@ -291,6 +352,13 @@ def _activation_checkpointing(reading: Reading, training: Training) -> None:
         if call.path in ("jax.checkpoint", "jax.remat", "flax.linen.remat"):
             reading.offer("activation_checkpointing", True, 0.85, call.origin)
             return
+    told = reading.told_by_flag(_RECOMPUTE_FLAGS)
+    if told is not None and told[0] is not False:
+        if told[0]:
+            reading.offer("activation_checkpointing", True, 0.75, told[2])
+        return
+    if training.unseen or not reading.followed:
+        return
     if reading.complete and reading.value("framework") not in (None, "none"):
         reading.offer("activation_checkpointing", False, 0.85 if training.call is not None else 0.75)
     if training.call is None:

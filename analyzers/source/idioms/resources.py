@@ -44,6 +44,9 @@ def node_count(launch: Launch) -> tuple[int, Origin] | None:
         return (count, place(launch, name)) if count is not None else None
     if "hostfile" in launch.settings:
         return None
+    tasks, per_node = launch.number("tasks"), launch.number("tasks_per_node")
+    if tasks and per_node and "srun" in launch.launchers:
+        return -(-tasks // per_node), place(launch, "tasks")
     return 1, Origin("launch", 1, "computed")
 
 
@@ -131,7 +134,7 @@ def uses_gpu(reading: Reading) -> bool | None:
     if "force_cpu" in reading.settings:
         return False
     # These put the model on a device themselves.
-    moved = bool({"accelerate", "hf", "deepspeed"} & set(reading.settings))
+    moved = bool({"accelerate", "hf", "deepspeed", "known"} & set(reading.settings))
     on_cpu = False
     for call in reading.calls:
         if (call.name in ("cuda", "set_device", "set_device_index", "xpu") and "()." in call.path) or call.name in (
@@ -149,7 +152,7 @@ def uses_gpu(reading: Reading) -> bool | None:
         on_cpu = on_cpu or named == "cpu"
     if moved:
         return True
-    if on_cpu or reading.complete:
+    if on_cpu or reading.followed:
         return False
     return None
 
@@ -168,8 +171,8 @@ def _device_kind(value: Val) -> bool | None:
         path = value.cls.path
         if "type" in value.attrs and path == "torch.device":
             return _device_kind(value.attrs["type"])
-        if path.endswith(("current_accelerator", "Accelerator().device", "get_device", "device_name")):
-            return True
+        if path != "torch.device" and ("device" in path.rpartition(".")[2] or path.endswith("current_accelerator")):
+            return True  # get_device(), init_distributed_device(): they take a GPU where there is one
         if path == "torch.device" and value.call is not None:
             return _device_kind(value.call.args[0]) if value.call.args else None
     if isinstance(value, Bound) and value.name == "device":
@@ -220,7 +223,7 @@ def _gpus(reading: Reading, training: Training) -> None:
         return
     if reading.devices == 0:
         reading.offer("num_gpus", 0, 0.9, Origin("launch", 1))
-    elif reading.complete and not _automatic(reading) and framework in ("pytorch", "jax", "tensorflow"):
+    elif reading.followed and not _automatic(reading) and framework in ("pytorch", "jax", "tensorflow"):
         sure = 0.85 if framework != "tensorflow" else 0.7
         reading.offer("num_gpus", 1, sure if on_gpu or framework != "pytorch" else 0.45)
 
@@ -233,7 +236,10 @@ def _srun_gpus(reading: Reading, on_gpu: bool | None) -> None:
     if per_task is not None and reading.processes:
         reading.offer("num_gpus", per_task * reading.processes, 0.9, place(launch, "gpus_per_task"))
     elif per_node is not None and nodes is not None:
-        reading.offer("num_gpus", per_node * nodes[0], 0.9, place(launch, "gpus_per_node"))
+        used = per_node * nodes[0]
+        if reading.processes and launch.number("tasks_per_node") == per_node:
+            used = min(used, reading.processes)  # one GPU for each task: fewer tasks leave some idle
+        reading.offer("num_gpus", used, 0.9, place(launch, "gpus_per_node"))
     elif launch.number("gpus") is not None:
         reading.offer("num_gpus", launch.number("gpus"), 0.9, place(launch, "gpus"))
 
@@ -326,6 +332,9 @@ def _parallelism(reading: Reading, training: Training, config: Map | None) -> No
     if ddp is not None and "fsdp" not in found:
         add("ddp", ddp)
     data_parallel = reading.first("DataParallel", "pmap", "MirroredStrategy")
+    optional = data_parallel is not None and bool(data_parallel.guards) and reading.devices is None
+    if optional and "ddp" not in found:
+        return  # only where the machine has several devices
     if data_parallel is not None and "ddp" not in found and (reading.devices is None or reading.devices > 1):
         add("dp", data_parallel.origin)
     _implicit_ddp(reading, found, add, kind)

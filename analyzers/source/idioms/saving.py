@@ -8,7 +8,7 @@ import re
 from analyzers.source.idioms.named import launch_options
 from analyzers.source.idioms.training import Training
 from analyzers.source.program.events import Call
-from analyzers.source.program.values import Origin
+from analyzers.source.program.values import Const, Origin
 from analyzers.source.reading import Reading, as_flag, as_text
 
 _WRITES = frozenset({
@@ -17,10 +17,22 @@ _WRITES = frozenset({
     "save_states",
     "save_full_model", "save_file",
 })  # fmt: skip
+_CHECKPOINTERS = frozenset({
+    "ModelCheckpoint", "CheckpointManager", "CheckpointHook", "BackupAndRestore", "PeriodicCheckpointer",
+    "DetectionCheckpointer", "Checkpointer", "CheckpointSaver", "CheckpointCallback",
+})  # fmt: skip
 _RESUMES = frozenset(
     {"load_state", "load_checkpoint", "restore_checkpoint", "auto_resume", "load_latest_checkpoint", "resume"}
 )
-_RESUME_NAME = re.compile(r"resume|restart_from|continue_from|ckpt_path|load_checkpoint|from_checkpoint", re.IGNORECASE)
+_LAST = r"(last|latest|newest|recent)_?(checkpoint|ckpt)|(checkpoint|ckpt)_?(last|latest)"
+_RESUME_NAME = re.compile(
+    rf"resume|restart_from|continue_from|ckpt_path|load_checkpoint|from_checkpoint|{_LAST}", re.IGNORECASE
+)
+_RESUMING_CALL = re.compile(rf"^(try_|maybe_|auto_)?resume|restart_from|{_LAST}", re.IGNORECASE)
+#: A place for checkpoints may as well be one that they are written to.
+_PLACE = re.compile(r"^_?(ckpt|last|latest)\w*_path$|^_?ckpt_path", re.IGNORECASE)
+#: Resuming of other things than the training: a run in an experiment tracker, a download.
+_OTHER_RESUME = re.compile(r"wandb|download|neptune|mlflow|comet", re.IGNORECASE)
 
 
 def is_write(call: Call) -> float:
@@ -61,7 +73,7 @@ def _checkpoints(reading: Reading, training: Training) -> None:
         sure = is_write(call)
         if sure:
             reading.offer("checkpoints", True, sure, call.origin)
-        elif call.name in ("ModelCheckpoint", "CheckpointManager", "CheckpointHook", "BackupAndRestore"):
+        elif call.name in _CHECKPOINTERS:
             reading.offer("checkpoints", True, 0.88, call.origin)
     if "lightning" in reading.settings and training.call is not None and "checkpoints" not in reading.facts:
         switch = reading.settings.get("enable_checkpointing")
@@ -73,6 +85,8 @@ def _checkpoints(reading: Reading, training: Training) -> None:
     if "save" in reading.settings and reading.words_read_unseen:
         reading.offer("checkpoints", True, 0.85, reading.settings["save"].origin)
     if "checkpoints" not in reading.facts and reading.launch.entry is not None:
+        if training.unseen or not reading.followed:
+            return
         if reading.complete:
             reading.offer("checkpoints", False, 0.82)
         elif training.call is not None and not reading.launch.inexact:
@@ -95,7 +109,7 @@ def _resumable(reading: Reading, training: Training) -> None:
             reading.offer("resumable", True, 0.82, call.origin)
     if training.call is not None and training.trainer:
         path = training.call.argument(None, "ckpt_path", "resume_from_checkpoint")
-        if path is not None:
+        if path is not None and not (isinstance(path, Const) and path.value in (None, False)):
             reading.offer("resumable", True, 0.85, training.call.origin)
     if "resumable" not in reading.facts:
         found = _restart_path(reading)
@@ -106,7 +120,7 @@ def _resumable(reading: Reading, training: Training) -> None:
         if "load" in options and "save" in options:
             reading.offer("resumable", True, 0.82, getattr(options["load"], "origin", Origin("launch", 1)))
         return
-    if "resumable" not in reading.facts:
+    if "resumable" not in reading.facts and not training.unseen and reading.followed:
         reading.offer("resumable", False, 0.8 if reading.complete else 0.62)
 
 
@@ -119,19 +133,41 @@ def _index_of(reading: Reading, call: Call | None) -> int:
 
 
 def _restart_path(reading: Reading) -> Origin | None:
-    """An option named for resuming, or a branch on the word, in the files that were read."""
-    for path, tree in reading.machine.parsed.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
-                for argument in node.args:
-                    if (
-                        isinstance(argument, ast.Constant)
-                        and isinstance(argument.value, str)
-                        and _RESUME_NAME.search(argument.value)
-                    ):
-                        return Origin(path, node.lineno)
-            elif isinstance(node, ast.Compare):
-                for side in node.comparators:
-                    if isinstance(side, ast.Constant) and side.value == "resume":
-                        return Origin(path, node.lineno)
+    """An option, a value read or a call named for going on from a checkpoint, in code that runs."""
+    for path, node in reading.reached():
+        name = ""
+        if isinstance(node, ast.Call):
+            name = _declared(node) or _passed(node) or _called(node)
+        elif isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Load):
+            read = node.attr if isinstance(node, ast.Attribute) else node.id
+            name = "" if _PLACE.search(read) else read
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            name = node.slice.value if isinstance(node.slice.value, str) else ""
+        elif isinstance(node, ast.Compare):
+            name = next((s.value for s in node.comparators if isinstance(s, ast.Constant) and s.value == "resume"), "")
+        if name and _RESUME_NAME.search(name) and not _OTHER_RESUME.search(name):
+            return Origin(path, getattr(node, "lineno", 0))
     return None
+
+
+def _declared(node: ast.Call) -> str:
+    """The option that an ``add_argument`` call declares, where it is one for resuming."""
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
+        names = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        return next((name for name in names if _RESUME_NAME.search(name)), "")
+    return ""
+
+
+def _passed(node: ast.Call) -> str:
+    """The name of an argument for resuming that something other than a plain "no" is passed as."""
+    for keyword in node.keywords:
+        off = isinstance(keyword.value, ast.Constant) and keyword.value.value in (None, False)
+        if keyword.arg and not off and _RESUME_NAME.search(keyword.arg):
+            return "" if _OTHER_RESUME.search(ast.unparse(node.func)[:200]) else keyword.arg
+    return ""
+
+
+def _called(node: ast.Call) -> str:
+    """The name of a called function that looks for the last checkpoint or resumes."""
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return name if _RESUMING_CALL.search(name) else ""

@@ -7,7 +7,7 @@ import math
 import re
 
 from analyzers.source.idioms.named import NAMES
-from analyzers.source.idioms.training import Training, break_limits, count_of, data_loop
+from analyzers.source.idioms.training import Training, break_limits, count_of, data_loop, slice_size
 from analyzers.source.program.events import Guard, Loop
 from analyzers.source.program.values import Const, Obj, Origin, Range, Seq
 from analyzers.source.reading import Reading, as_flag, as_number, whole
@@ -42,7 +42,11 @@ def _from_settings(reading: Reading, training: Training) -> None:
         reading.offer("iter_type", "step", 0.9, limit[1].origin)
         return
     if epochs is not None and epochs[0] > 0 and (training.call is not None or "hf" in reading.settings):
-        reading.offer("epochs", whole(epochs[0]), epochs[1].confidence, epochs[1].origin)
+        if training.unseen:
+            return
+        rounds = _rounds(training)
+        if rounds is not None:
+            reading.offer("epochs", whole(epochs[0] * rounds), epochs[1].confidence, epochs[1].origin)
         reading.offer("iter_type", "epoch", epochs[1].confidence, epochs[1].origin)
         return
     if epochs is not None and epochs[0] == -1:
@@ -63,13 +67,31 @@ def _from_settings(reading: Reading, training: Training) -> None:
         reading.offer("iter_type", "epoch", epochs[1].confidence, epochs[1].origin)
 
 
+def _rounds(training: Training) -> float | None:
+    """How often a trainer is started on one and the same model: 1 unless loops around it repeat it.
+
+    None where that is not known, or where the rounds may each train a model of their own (folds, a search).
+    """
+    loops = training.loops if training.trainer else ()
+    if not loops or training.call is None:
+        return 1
+    model = training.call.receiver
+    built = model.call if isinstance(model, Obj) else None
+    counts = [as_number(count_of(loop)) for loop in loops]
+    if built is None or any(loop in built.loops for loop in loops):
+        return None
+    known = [count for count in counts if count is not None]
+    return math.prod(known) if len(known) == len(counts) else None
+
+
 def outer_loops(training: Training) -> list[Loop]:
     """The training loops without inner ones that only accumulate gradients."""
     return [loop for i, loop in enumerate(training.loops) if i == 0 or not _accumulates(loop)]
 
 
 def _accumulates(loop: Loop) -> bool:
-    return isinstance(loop.iterable, Range) and loop.target.lower().startswith(("micro", "accum", "sub_step"))
+    counts = isinstance(loop.iterable, Range) and loop.target.lower().startswith(("micro", "accum", "sub_step"))
+    return counts or slice_size(loop) is not None
 
 
 def _from_loops(reading: Reading, training: Training) -> None:
@@ -194,6 +216,8 @@ def _early_stopping(reading: Reading, training: Training) -> None:
             if re.search(r"early|trigger|patience", text) and any(outer is loop for outer in training.loops):
                 reading.offer("early_stopping", True, 0.75, loop.origin)
                 return
+    if training.unseen or not (reading.followed or reading.launch.entry is None):
+        return
     if reading.complete or reading.value("workload_type") in ("eval", "inference", "preprocess"):
         reading.offer("early_stopping", False, 0.85)
     elif reading.launch.entry is None and "tp" in reading.settings:

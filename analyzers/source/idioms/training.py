@@ -10,15 +10,29 @@ from analyzers.source.reading import Reading, as_number
 
 _LEARNING = frozenset({"backward", "train_batch", "apply_gradients", "minimize", "train_on_batch", "apply_updates"})
 _TRAINER_STARTS = frozenset({"fit", "train", "fit_generator"})
+#: Libraries whose trainers' own defaults the idioms know.
+_KNOWN_TRAINERS = ("transformers.", "trl.", "lightning.", "pytorch_lightning.", "keras.", "tensorflow.", "tf_keras.",
+                   "pl.", "L.", "sentence_transformers.")  # fmt: skip
 
 
 @dataclass(slots=True)
 class Training:
-    """The call that learns (or that starts a library's trainer) and its loops, outermost first."""
+    """The call that learns (or that starts a library's trainer) and its loops, outermost first.
+
+    ``described``: a framework's description says what its trainer does.
+    """
 
     call: Call | None
     loops: tuple[Loop, ...]
     trainer: bool = False
+    described: bool = False
+
+    @property
+    def unseen(self) -> bool:
+        """Whether a trainer runs it of which nothing is known but its name."""
+        if self.described or not self.trainer or self.call is None:
+            return False
+        return not self.call.path.startswith(_KNOWN_TRAINERS)
 
 
 def learning_calls(reading: Reading) -> list[Call]:
@@ -29,9 +43,18 @@ def learning_calls(reading: Reading) -> list[Call]:
             if call.name == "apply_updates" and "optax" not in call.path:
                 continue
             found.append(call)
+        elif call.path.endswith("()") and any(map(is_optimizer, [*call.args, *call.kwargs.values()])):
+            found.append(call)  # a scaler or engine that goes backward and steps: scaler(loss, optimizer)
         elif call.name == "update" and ("Optimizer" in call.path or "optax" in call.path):
             found.append(call)
     return found
+
+
+def is_optimizer(value: Val) -> bool:
+    """Whether a value is an optimizer of a library."""
+    if isinstance(value, Unknown):
+        return any(map(is_optimizer, value.options))
+    return isinstance(value, Obj) and isinstance(value.cls, Ext) and ".optim." in value.cls.path + "."
 
 
 def trainer_calls(reading: Reading) -> list[Call]:
@@ -50,6 +73,8 @@ def trainer_calls(reading: Reading) -> list[Call]:
 
 def find_training(reading: Reading) -> Training:
     """The training of this program: the learning call that stands in the most loops, else a trainer's start."""
+    if reading.run is not None:
+        return Training(reading.run, reading.run.loops, trainer=True, described=True)
     learning = learning_calls(reading)
     if learning:
         best = max(learning, key=lambda c: len(c.loops))
@@ -71,6 +96,14 @@ def data_loop(loop: Loop) -> bool:
         inner = loop.iterable.attrs.get("iterable")
         return not isinstance(inner, Range)
     return isinstance(loop.iterable, Unknown | Obj) or loop.iterable is None
+
+
+def slice_size(loop: Loop) -> int | None:
+    """The samples that one round takes of a batch: ``for i in range(0, len(batch), n)``, the batch's size not known."""
+    if not isinstance(loop.iterable, Range):
+        return None
+    start, stop, step = (as_number(v) for v in (loop.iterable.start, loop.iterable.stop, loop.iterable.step))
+    return int(step) if start == 0 and stop is None and step is not None and step > 1 else None
 
 
 def count_of(loop: Loop) -> Const | None:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
-import yaml
+from analyzers.source.knowledge.architectures import architecture
+from analyzers.source.knowledge.files import document, key
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetEntry:
-    """A published data set: its usual name, training samples, native image side in pixels, and its field."""
+    """A published data set: its usual name, training samples, native image side in pixels, and its field.
+
+    ``train_tokens`` of a text collection are as published, by the tokens (or words) that its source counts.
+    """
 
     name: str
     train_samples: int | None
     image_size: int | None
     task: str | None
+    train_tokens: int | None = None
+    source: str = ""
 
 
 def _plain(text: str) -> str:
@@ -26,10 +31,12 @@ def _plain(text: str) -> str:
 
 @cache
 def _datasets() -> dict[str, DatasetEntry]:
-    document = yaml.safe_load(files(__package__).joinpath("datasets.yaml").read_text(encoding="utf-8"))
     entries: dict[str, DatasetEntry] = {}
-    for row in document["datasets"]:
-        entry = DatasetEntry(row["name"], row.get("train_samples"), row.get("image_size"), row.get("task"))
+    for row in document("datasets.yaml")["datasets"]:
+        entry = DatasetEntry(
+            row["name"], row.get("train_samples"), row.get("image_size"), row.get("task"), row.get("train_tokens"),
+            row["source"],
+        )  # fmt: skip
         for name in [row["name"], *row.get("aliases", [])]:
             entries[_plain(name)] = entry
     return entries
@@ -37,8 +44,8 @@ def _datasets() -> dict[str, DatasetEntry]:
 
 @cache
 def _models() -> dict[str, int]:
-    document = yaml.safe_load(files(__package__).joinpath("models.yaml").read_text(encoding="utf-8"))
-    return {_plain(name): int(count) for group in document["models"] for name, count in group["parameters"].items()}
+    groups = document("models.yaml")["models"]
+    return {key(name): int(count) for group in groups for name, count in group["parameters"].items()}
 
 
 def dataset_entry(name: str) -> DatasetEntry | None:
@@ -47,15 +54,23 @@ def dataset_entry(name: str) -> DatasetEntry | None:
     return _datasets().get(_plain(text)) or _datasets().get(_plain(text.rpartition("/")[2]))
 
 
-def model_parameters(name: str) -> int | None:
-    """The published parameter count of a model by its name, or None."""
-    return _models().get(_plain(name)) or _models().get(_plain(name.rpartition("/")[2]))
+def model_parameters(name: str, classes: int | None = None) -> int | None:
+    """The parameter count of a model by its name, or None: worked out from its architecture, else as published.
+
+    ``classes`` is the size of its classifier where that is not the published one; then only the former will do.
+    """
+    known = architecture(name)
+    if known is not None:
+        return int(known.size(classes=classes).parameters)
+    if classes is not None:
+        return None
+    return _models().get(key(name)) or _models().get(key(name.rpartition("/")[2]))
 
 
 def parameters_in_name(name: str) -> float | None:
     """A size written into a model's name, the way of most language models (``opt-1.3b``, ``pythia-410m``)."""
     last = name.rpartition("/")[2]
-    found = re.findall(r"(?:^|[-_.])(\d+(?:\.\d+)?)(b|m)(?=$|[-_.])", last.lower())
+    found = re.findall(r"(?:^|[-_\s]|(?<!\d)\.)(\d+(?:\.\d+)?)(b|m)(?=$|[-_.\s])", last.lower())
     if len(found) != 1:
         return None
     number, unit = found[0]

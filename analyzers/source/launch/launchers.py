@@ -186,6 +186,8 @@ def _until_program(words: Words, launch: Launch) -> Words:
             return words[i:]
         if base.endswith((".py", ".sh")):
             return words[i:]
+    if len(words) > 1 and words[0].text == "run" and not words[1].text.startswith("-"):
+        return words[1:]  # poetry run NAME: a console script
     return []
 
 

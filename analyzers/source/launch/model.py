@@ -24,14 +24,16 @@ class Setting:
 class Launch:
     """One program start.
 
-    ``entry`` is a file in the tree (or None where it is not there), ``program`` the name as written. ``launchers``
-    are in order from the outside (``sbatch``, ``srun``, ``torchrun``). ``settings`` holds what launchers were told
-    under the names ``nproc``, ``nnodes``, ``processes``, ``gpus_per_node``, ``gpus``, ``nodes``, ``tasks``,
-    ``tasks_per_node``, ``config`` and so on; ``requested`` those of them that ask the scheduler for the job as a whole.
+    ``entry`` is a file in the tree (or None where it is not there), ``program`` the name as written, ``function`` what
+    a console script calls in the entry. ``launchers`` are in order from the outside (``sbatch``, ``srun``,
+    ``torchrun``). ``settings`` holds what launchers were told under the names ``nproc``, ``nnodes``, ``processes``,
+    ``gpus_per_node``, ``gpus``, ``nodes``, ``tasks``, ``tasks_per_node``, ``config`` and so on;
+    ``requested`` those of them that ask the scheduler for the job as a whole.
     """
 
     program: str = ""
     entry: str | None = None
+    function: str = ""
     kind: Literal["python", "module", "notebook", "console", "none"] = "none"
     arguments: tuple[Word, ...] = ()
     env: dict[str, str] = field(default_factory=dict)

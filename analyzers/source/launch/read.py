@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 
 from analyzers.source.files import Tree, normal
+from analyzers.source.knowledge.frameworks import known_command
+from analyzers.source.launch.entry_points import find_entry_point
 from analyzers.source.launch.launchers import (
     LAUNCHERS,
     apply_directive,
@@ -50,7 +52,7 @@ def read_launch(command: str, tree: Tree, env: Mapping[str, str], cwd: str = "")
     if all(launch.kind == "none" for launch in launches):
         tree.warn("the launch command starts no program that can be read")
         return next((launch for launch in launches if launch.requested), Launch())
-    if all(launch.kind == "console" for launch in launches):
+    if all(launch.kind == "console" and launch.entry is None and not _is_known(launch) for launch in launches):
         tree.warn(f"{_shown(launches[-1].program)} is not a program that can be read; only the command line is")
     best = max(range(len(launches)), key=lambda i: (_weight(launches[i]), i))
     if sum(_weight(launch) >= 2 for launch in launches) > 1:
@@ -99,8 +101,15 @@ def _starts(words: list[Word], launch: Launch, tree: Tree, variables: Variables,
         if _is_shell_script(words[0], launch, tree):
             return _shell(words, launch, tree, variables, depth)
         launch.program, launch.kind, launch.arguments = base, "console", tuple(rest)
+        if not _is_known(launch):
+            find_entry_point(base, launch, tree)
         return [launch]
     return []
+
+
+def _is_known(launch: Launch) -> bool:
+    """Whether a framework is described to bring this program: then its description is what is gone by."""
+    return known_command(launch.program, [word.text for word in launch.arguments]) is not None
 
 
 def _is_asked(launch: Launch) -> bool:
@@ -151,6 +160,7 @@ def _python(words: list[Word], launch: Launch, tree: Tree) -> Launch:
                 launch.entry = normal(posixpath.join(launch.cwd, path))
                 launch.search_paths = [launch.cwd, normal(posixpath.join(launch.cwd, "src"))]
                 break
+        _look_into(launch, tree)
         return launch
     written = words[0].text
     launch.program, launch.kind, launch.arguments = written, "python", tuple(words[1:])
@@ -161,12 +171,24 @@ def _python(words: list[Word], launch: Launch, tree: Tree) -> Launch:
             launch.entry, launch.inexact = similar, True
             tree.warn(f"{_shown(written)} is not in the work dir; {similar} is read in its place")
         else:
-            tree.warn(f"{_shown(written)} is not in the work dir; only the launch command is read")
+            tree.lacks(_shown(written), "only the launch command is read")
     elif posixpath.normpath(written) != launch.entry and written.startswith(("/", UNKNOWN)):
         tree.warn(f"{_shown(written)} is taken to be {launch.entry}")
     if launch.entry is not None and launch.entry.endswith(".ipynb"):
         launch.kind = "notebook"
+    _look_into(launch, tree)
     return launch
+
+
+def _look_into(launch: Launch, tree: Tree) -> None:
+    """Keep the entry only where it can and may be read; with it closed the command line is all there is."""
+    if launch.entry is None:
+        return
+    text = tree.read(launch.entry)
+    if text is None:
+        launch.entry = None
+    else:
+        tree.obey(text, launch.entry)
 
 
 def _similar_file(written: str, cwd: str, tree: Tree) -> str | None:
@@ -190,7 +212,8 @@ def _notebook(words: list[Word], launch: Launch, tree: Tree) -> list[Launch]:
             launch.program, launch.kind = word.text, "notebook"
             launch.entry = locate(word.text, launch.cwd, tree)
             if launch.entry is None:
-                tree.warn(f"{_shown(word.text)} is not in the work dir; only the launch command is read")
+                tree.lacks(_shown(word.text), "only the launch command is read")
+            _look_into(launch, tree)
             return [launch]
     return []
 
@@ -209,7 +232,8 @@ def _shell(words: list[Word], launch: Launch, tree: Tree, variables: Variables, 
     path = locate(words[0].text, launch.cwd, tree)
     text = tree.read(path) if path is not None else None
     if path is None or text is None:
-        tree.warn(f"{_shown(words[0].text)} is not in the work dir; what it starts is unknown")
+        if path is None:
+            tree.lacks(_shown(words[0].text), "what it starts is unknown")
         return []
     if not _is_asked(launch):
         # Run by hand the lines are comments, but they say what the job is meant to get.
@@ -230,7 +254,8 @@ def _batch_script(words: list[Word], launch: Launch, tree: Tree, variables: Vari
     path = locate(words[0].text, launch.cwd, tree)
     text = tree.read(path) if path is not None else None
     if path is None or text is None:
-        tree.warn(f"{_shown(words[0].text)} is not in the work dir; what it starts is unknown")
+        if path is None:
+            tree.lacks(_shown(words[0].text), "what it starts is unknown")
         return [launch]
     given = dict(launch.settings)  # the command line beats the script's directives
     for directive, line in directives(text):
@@ -264,8 +289,11 @@ def _follow(
     if tree.scripts_followed > SCRIPTS_MAX:
         tree.warn("the command starts more scripts than are read for one job")
         return []
+    tree.obey(text, file)
     shell = Shell(tree, {**variables, **launch.env}, exported=set(launch.env), cwd=launch.cwd, file=file, depth=depth)
     shell.set_positional(arguments)
+    if file != "launch":
+        shell.variables["0"] = "./" + posixpath.relpath(file, launch.cwd or ".")
     chdir = launch.settings.get("chdir")
     if chdir is not None and tree.is_dir(normal(posixpath.join(launch.cwd, chdir.value))):
         shell.cwd = normal(posixpath.join(launch.cwd, chdir.value))

@@ -12,11 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from analyzers.source.files import Tree, normal
+from analyzers.source.ignore import glob_match
 from analyzers.source.launch.syntax import Compound, Joined, Node, Simple, Token, parse
-from analyzers.source.launch.words import UNKNOWN, Expander, Variables, Word
+from analyzers.source.launch.words import FIELDS_MAX, TEXT_MAX, UNKNOWN, Expander, Variables, Word
 
 COMMANDS_MAX = 5_000
 DEPTH_MAX = 12
+SCRIPT_CHARACTERS_MAX = 200_000
 _ASSIGN = re.compile(r"([A-Za-z_]\w*)(\[\w+\])?(\+?=)(.*)", re.DOTALL)
 _DIRECTIVE = re.compile(r"^#(?:SBATCH|BSUB|PBS|FLUX:?)\s+(.*)$", re.MULTILINE)
 #: Commands that neither start the job's program nor change what is known.
@@ -62,7 +64,14 @@ class Shell:
             return
         before, self.file = self.file, file
         self.depth += 1
-        self.follow(parse(text))
+        if len(text) > SCRIPT_CHARACTERS_MAX:
+            self.tree.warn(f"{file}: only the first {SCRIPT_CHARACTERS_MAX} characters of this script are read")
+        try:
+            nodes = parse(text[:SCRIPT_CHARACTERS_MAX])
+        except RecursionError:
+            self.tree.warn(f"{file}: too deeply nested to be read")
+            nodes = []
+        self.follow(nodes)
         self.depth -= 1
         self.file = before
 
@@ -71,7 +80,7 @@ class Shell:
         outcome: bool | None = True
         joined = ""
         for node in nodes:
-            if self.stopped or self.steps > COMMANDS_MAX:
+            if self.stopped or self._is_over():
                 return
             if isinstance(node, Joined):
                 joined = node.operator
@@ -83,6 +92,13 @@ class Shell:
             self.steps += 1
             outcome = self._simple(node) if isinstance(node, Simple) else self._compound(node)
 
+    def _is_over(self) -> bool:
+        """Whether more commands or time went into this than a launch may take."""
+        if self.steps > COMMANDS_MAX or self.tree.deadline.passed():
+            self.tree.warn(f"{self.file}: too much to follow to its end; what it starts later was left out")
+            return True
+        return False
+
     def expander(self) -> Expander:
         """An expander over the present variables."""
         return Expander(self.variables, self._substitute)
@@ -90,14 +106,24 @@ class Shell:
     def expand(self, tokens: list[Token]) -> list[Word]:
         """Raw words as expanded words that know their line."""
         expander = self.expander()
-        return [Word(text, self.file, token.line) for token in tokens for text in expander.fields(token.text)]
+        words: list[Word] = []
+        for token in tokens:
+            if len(words) >= FIELDS_MAX or self.tree.deadline.passed():
+                expander.cut = True
+                break
+            words.extend(Word(text, self.file, token.line) for text in expander.fields(token.text))
+        if expander.cut:
+            self.tree.warn(f"{self.file}: a command is longer than is followed; its end was left out")
+        return words[:FIELDS_MAX]
 
     def _simple(self, command: Simple) -> bool | None:
-        tokens = list(command.words)
+        tokens = command.words
         local: dict[str, str | list[str]] = {}
-        while tokens and (match := _ASSIGN.fullmatch(tokens[0].text)):
-            local[match.group(1)] = self._assignment(match, bool(tokens[1:]))
-            tokens.pop(0)
+        leading = 0
+        while leading < len(tokens) and (match := _ASSIGN.fullmatch(tokens[leading].text)):
+            leading += 1
+            local[match.group(1)] = self._assignment(match, leading < len(tokens))
+        tokens = tokens[leading:]
         if not tokens:
             return True
         words = self.expand(tokens)
@@ -133,9 +159,9 @@ class Shell:
         if operator == "+=":
             old = self.variables.get(name, "")
             if isinstance(old, list):
-                value = [*old, *(value if isinstance(value, list) else [value])]
+                value = [*old, *(value if isinstance(value, list) else [value])][:FIELDS_MAX]
             else:
-                value = old + (value if isinstance(value, str) else " ".join(value))
+                value = (old + (value if isinstance(value, str) else " ".join(value)))[:TEXT_MAX]
         if index is not None:
             value = UNKNOWN
         if not only_for_command:
@@ -170,7 +196,7 @@ class Shell:
 
     def set_positional(self, values: list[str]) -> None:
         """Set ``$1`` ... ``$9``, ``$@``, ``$*`` and ``$#``."""
-        for number in range(1, 10):
+        for number in range(1, max(10, min(len(values), 100) + 1)):
             self.variables[str(number)] = values[number - 1] if number <= len(values) else ""
         self.variables["@"] = list(values)
         self.variables["*"] = list(values)
@@ -239,7 +265,7 @@ class Shell:
             return
         for condition, body in node.branches:
             patterns = self.expand(condition[0].words) if condition and isinstance(condition[0], Simple) else []
-            if any(_glob(p.text, subject) for p in patterns):
+            if any(glob_match(p.text, subject) for p in patterns):
                 self.follow(body)
                 return
 
@@ -322,7 +348,7 @@ class Shell:
 
 def _compare(left: str, operator: str, right: str) -> bool | None:
     if operator in ("=", "=="):
-        return _glob(right, left) if "*" in right else left == right
+        return glob_match(right, left) if "*" in right else left == right
     if operator == "!=":
         return left != right
     try:
@@ -331,13 +357,6 @@ def _compare(left: str, operator: str, right: str) -> bool | None:
         return None
     answers = {"-eq": a == b, "-ne": a != b, "-lt": a < b, "-le": a <= b, "-gt": a > b, "-ge": a >= b}
     return answers.get(operator)
-
-
-def _glob(pattern: str, text: str) -> bool:
-    parts = [re.escape(p).replace(r"\?", ".") for p in pattern.split("*")]
-    if len(parts) > 20:
-        return False
-    return any(re.fullmatch(".*".join(parts), text, re.DOTALL) is not None for _ in (0,))
 
 
 def _cd(shell: Shell, words: list[Word], _: list[Token]) -> bool | None:
@@ -367,6 +386,7 @@ def _source(shell: Shell, words: list[Word], _: list[Token]) -> bool | None:
         path = normal(posixpath.join(shell.cwd, words[1].text))
         text = shell.tree.read(path)
         if text is not None:
+            shell.tree.obey(text, path)
             shell.run(text, path)
     return None
 

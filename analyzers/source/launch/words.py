@@ -10,6 +10,8 @@ from dataclasses import dataclass
 #: Stands inside a word for text that only running the command would give (a private-use character).
 UNKNOWN = "\ue000"
 TEXT_MAX = 100_000
+#: Words that one word may expand to.
+FIELDS_MAX = 10_000
 
 Variables = dict[str, "str | list[str]"]
 
@@ -35,21 +37,26 @@ _PARAMETER = re.compile(r"([#!]?)([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?])(\[[^\]]*\])?
 class Expander:
     """Expands raw words with a set of variables.
 
-    ``substitute`` answers a command substitution's text, or None where it can not be known.
+    ``substitute`` answers a command substitution's text, or None where it can not be known. ``cut`` tells that a word
+    was longer than is followed.
     """
 
     def __init__(self, variables: Variables, substitute: Callable[[str], str | None]) -> None:
         self.variables = variables
         self.substitute = substitute
+        self.cut = False
 
     def fields(self, raw: str) -> list[str]:
         """One raw word as zero or more fields, the way a shell splits what is not quoted."""
         fields: list[str] = []
         current: list[str] = []
         started = False
+        budget = TEXT_MAX
 
         def split_in(text: str) -> None:
-            nonlocal started
+            nonlocal started, budget
+            text = text[: max(0, budget)]
+            budget -= len(text) + 1
             for index, part in enumerate(re.split(r"[ \t\n]+", text)):
                 if index and (current or started):
                     fields.append("".join(current))
@@ -59,7 +66,8 @@ class Expander:
                     current.append(part)
 
         i = 0
-        while i < len(raw):
+        while i < len(raw) and budget > 0:
+            budget -= 1
             c = raw[i]
             if c == "\\" and i + 1 < len(raw):
                 if raw[i + 1] != "\n":
@@ -69,21 +77,27 @@ class Expander:
             elif c == "'":
                 end = raw.find("'", i + 1)
                 end = len(raw) if end < 0 else end
-                current.append(raw[i + 1 : end])
+                current.append(raw[i + 1 : min(end, i + TEXT_MAX)])
+                budget -= end - i
                 started = True
                 i = end + 1
             elif c == '"':
                 end = closing_quote(raw, i)
                 inner = raw[i + 1 : end]
-                array = re.fullmatch(r"\$\{(\w+)\[@\]\}|\$(@)", inner)
+                array = re.fullmatch(r"\$\{(\w+)\[@\]\}|\$(@)|\$\{@((?::\s*\d+){0,2})\}", inner)
                 if array and not current:
                     values = self._array(array.group(1) or "@")
+                    if array.group(3):
+                        values = sliced_words(values, array.group(3))
+                    values = values[:FIELDS_MAX]
+                    budget -= sum(map(len, values))
                     fields.extend(values[:-1])
                     if values:
                         current.append(values[-1])
                         started = True
                 else:
                     current.append(self.text(inner))
+                    budget -= len(current[-1])
                     started = True
                 i = end + 1
             elif c in "$`":
@@ -95,11 +109,10 @@ class Expander:
             else:
                 current.append(c)
                 i += 1
-            if sum(map(len, current)) > TEXT_MAX:
-                break
         if current or started:
             fields.append("".join(current))
-        return fields
+        self.cut = self.cut or budget <= 0 or len(fields) > FIELDS_MAX
+        return fields[:FIELDS_MAX]
 
     def text(self, raw: str) -> str:
         """Double-quoted text or the right-hand side of an assignment, unsplit."""
@@ -125,8 +138,8 @@ class Expander:
     def assigned(self, raw: str) -> str:
         """A word's value without splitting, quotes removed: what an assignment stores."""
         out: list[str] = []
-        i = 0
-        while i < len(raw):
+        i = size = 0
+        while i < len(raw) and size < TEXT_MAX:
             c = raw[i]
             if c == "'":
                 end = raw.find("'", i + 1)
@@ -143,10 +156,11 @@ class Expander:
                     if raw[i] == "\\":
                         i += 1
                     elif raw[i] in "$`":
-                        _, i = self._dollar(raw, i)
+                        i = after_dollar(raw, i)
                         continue
                     i += 1
                 out.append(self.text(re.sub(r"\\([^$`\"\\])", r"\1", raw[start:i])))
+            size += len(out[-1])
         return "".join(out)[:TEXT_MAX]
 
     def _array(self, name: str) -> list[str]:
@@ -163,24 +177,17 @@ class Expander:
 
     def _dollar(self, raw: str, i: int) -> tuple[str, int]:
         """The value of the ``$...`` or backquote at ``i`` and the index after it."""
+        after = after_dollar(raw, i)
         if raw[i] == "`":
-            end = raw.find("`", i + 1)
-            end = len(raw) if end < 0 else end
-            return self._substituted(raw[i + 1 : end]), end + 1
+            return self._substituted(raw[i + 1 : after - 1]), after
         if raw.startswith("$((", i):
-            end = raw.find("))", i + 3)
-            end = len(raw) if end < 0 else end
-            return self.arithmetic(raw[i + 3 : end]), end + 2
+            return self.arithmetic(raw[i + 3 : after - 2]), after
         if raw.startswith("$(", i):
-            end = closing(raw, i + 1, "(", ")")
-            return self._substituted(raw[i + 2 : end]), end + 1
+            return self._substituted(raw[i + 2 : after - 1]), after
         if raw.startswith("${", i):
-            end = closing(raw, i + 1, "{", "}")
-            return self._parameter(raw[i + 2 : end]), end + 1
+            return self._parameter(raw[i + 2 : after - 1]), after
         if raw.startswith("$'", i):
-            end = raw.find("'", i + 2)
-            end = len(raw) if end < 0 else end
-            return raw[i + 2 : end], end + 1
+            return raw[i + 2 : after - 1], after
         match = _NAME.match(raw, i + 1)
         if not match:
             return "$", i + 1
@@ -208,6 +215,12 @@ class Expander:
             position = self.arithmetic(index[1:-1])
             return values[int(position)] if position.isdigit() and int(position) < len(values) else UNKNOWN
         value = self._value(name)
+        if not mark and re.fullmatch(r"(:\s*\d+){1,2}", rest):
+            if name in "@*":
+                return " ".join(sliced_words(self._array(name), rest))
+            start, _, length = rest[1:].partition(":")
+            known = value is not None and UNKNOWN not in value
+            return (value or "")[int(start) :][: int(length) if length else None] if known else UNKNOWN
         if mark == "#":
             return UNKNOWN if value is None or UNKNOWN in value else str(len(value))
         if mark:
@@ -297,6 +310,27 @@ def cut(value: str, rest: str) -> str:
         old, _, new = rest.lstrip("/").partition("/")
         return value.replace(old, new, -1 if everywhere else 1) if old else value
     return UNKNOWN
+
+
+def sliced_words(values: list[str], rest: str) -> list[str]:
+    """The positional parameters of ``${@:start}`` or ``${@:start:count}``; they are counted from 1."""
+    start, _, count = rest[1:].partition(":")
+    first = max(int(start) - 1, 0)
+    return values[first:][: int(count) if count else None]
+
+
+def after_dollar(raw: str, i: int) -> int:
+    """The index after the ``$...`` or backquote at ``i``, without expanding it."""
+    for opener, closer in (("`", "`"), ("$'", "'"), ("$((", "))")):
+        if raw.startswith(opener, i):
+            end = raw.find(closer, i + len(opener))
+            return (len(raw) if end < 0 else end) + len(closer)
+    if raw.startswith("$(", i):
+        return closing(raw, i + 1, "(", ")") + 1
+    if raw.startswith("${", i):
+        return closing(raw, i + 1, "{", "}") + 1
+    match = _NAME.match(raw, i + 1)
+    return match.end() if match else i + 1
 
 
 def closing_quote(text: str, start: int) -> int:

@@ -9,10 +9,19 @@ from analyzers.source.library import (
     configs,
     flags,
     frameworks,
+    layers,
+    lightning_cli,
     methods,
+    nodes,
+    pyconfigs,
     signatures,
     submission,
     system,
+    timm_factories,
+    typed_cli,
 )
 
-__all__ = ["arguments", "builtin", "configs", "flags", "frameworks", "methods", "signatures", "submission", "system"]
+__all__ = [
+    "arguments", "builtin", "configs", "flags", "frameworks", "layers", "lightning_cli", "methods", "nodes",
+    "pyconfigs", "signatures", "submission", "system", "timm_factories", "typed_cli",
+]  # fmt: skip

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from analyzers.source.knowledge.frameworks import described_options, described_parsers
 from analyzers.source.library.builtin import converted
-from analyzers.source.program.native import Arguments, models
+from analyzers.source.library.pyconfigs import key_value_words
+from analyzers.source.program.native import HANDLERS, Arguments, models
 from analyzers.source.program.values import (
     NONE,
     Const,
@@ -82,6 +84,24 @@ def _create(a: Arguments) -> Val | None:
     return created
 
 
+def _described(a: Arguments) -> Val | None:
+    """A parser that a library hands out with options of its own, as they are described."""
+    parser = Parser()
+    for written in described_options(a.path):
+        names: list[str] = written["names"]
+        dest = names[0].lstrip("-").replace("-", "_")
+        default = Const(written.get("default", False if written.get("action") == "store_true" else None))
+        default.origin = Origin(a.origin.file, a.origin.line, "default")
+        kind = Ext(written["type"]) if "type" in written else None
+        parser.options.append(Option(names, dest, written.get("action", "store"), default, kind, written.get("nargs"),
+                                     NONE, a.origin))  # fmt: skip
+    return new_parser(a.origin, parser)
+
+
+for _path in described_parsers():
+    HANDLERS[_path] = _described
+
+
 @models(f"{PARSER}().add_argument_group", f"{PARSER}().add_mutually_exclusive_group")
 def _group(a: Arguments) -> Val | None:
     return a.owner
@@ -139,7 +159,8 @@ def _add(a: Arguments) -> Val | None:
     action_value = a.kwargs.get("action")
     action = string(action_value) or (
         "boolean_optional" if isinstance(action_value, Ext) and action_value.path.endswith("BooleanOptionalAction") else
-        "store" if action_value is None else "custom"
+        "store" if action_value is None else
+        "pairs" if isinstance(action_value, Ext) and action_value.path.endswith(".DictAction") else "custom"
     )  # fmt: skip
     default = a.kwargs.get("default")
     if default is None:
@@ -150,6 +171,8 @@ def _add(a: Arguments) -> Val | None:
         default = Const(default.value, place, default.assumed)
     nargs_value = a.kwargs.get("nargs")
     nargs = nargs_value.value if isinstance(nargs_value, Const) else None
+    if isinstance(nargs_value, Ext) and nargs_value.path.endswith("argparse.REMAINDER"):
+        nargs = "..."
     const = a.kwargs.get("const", NONE)
     parser.options.append(Option(names, dest, action, default, a.kwargs.get("type"), nargs, const, a.origin))
     return NONE
@@ -244,7 +267,7 @@ def _is_number(text: str) -> bool:
 
 
 def _arity(option: Option) -> int:
-    if option.action not in ("store", "append", "extend", "custom"):
+    if option.action not in ("store", "append", "extend", "custom", "pairs"):
         return 0
     if option.nargs in ("*", "+"):
         return 100_000
@@ -265,7 +288,9 @@ def _take_positional(
         return i + 1
     option = waiting.pop(0)
     count = 1
-    if option.nargs in ("*", "+", "..."):
+    if option.nargs == "...":  # all that follows, options too
+        count = len(words) - i
+    elif option.nargs in ("*", "+"):
         while i + count < len(words) and not (string(words[i + count]) or "").startswith("-"):
             count += 1
     elif isinstance(option.nargs, int):
@@ -293,11 +318,13 @@ def _stored(option: Option, values: list[Val], namespace: Map, a: Arguments, ori
         return option.const
     if option.action == "count":
         return Unknown("count", origin)
+    if option.action == "pairs":
+        return key_value_words(values, origin)
     typed = [_typed(option, v, a) for v in values]
     if option.action == "append":
         before = namespace.items.get(option.dest)
         return Seq([*(before.items if isinstance(before, Seq) else []), *typed], "list", origin)
-    if option.nargs in ("*", "+") or (isinstance(option.nargs, int) and not isinstance(option.nargs, bool)):
+    if option.nargs in ("*", "+", "...") or (isinstance(option.nargs, int) and not isinstance(option.nargs, bool)):
         return Seq(typed, "list", origin)
     return typed[0] if typed else (option.const if option.nargs == "?" else NONE)
 

@@ -145,6 +145,8 @@ def _map(a: Arguments) -> Val | None:
         "omegaconf.DictConfig", "box.Box", "collections.defaultdict", "ml_collections.FrozenConfigDict",
         "munch.Munch")  # fmt: skip
 def _dict(a: Arguments) -> Val | None:
+    # Maps that stand in each other several times unfold without end: each copy is a step.
+    a.machine.tick()
     attr = a.path not in ("dict", "collections.OrderedDict", "collections.defaultdict")
     result = Map({}, a.origin, attr=attr)
     first = a.args[0] if a.args and a.path != "collections.defaultdict" else None
@@ -178,6 +180,18 @@ def _extreme(a: Arguments) -> Val | None:
         return Const(sum(known), a.origin)
     best = known.index(max(known) if a.path == "max" else min(known))
     return values[best]
+
+
+@models("any", "all")
+def _any_all(a: Arguments) -> Val | None:
+    items = known_items(a.args[0]) if a.args else None
+    if items is None:
+        return a.unknown(a.path)
+    answers = [truth(i) for i in items]
+    deciding = a.path == "any"
+    if deciding in answers:
+        return Const(deciding, a.origin)
+    return a.unknown(a.path) if None in answers else Const(not deciding, a.origin)
 
 
 @models("abs", "round", "math.ceil", "math.floor", "math.sqrt", "math.log2", "math.prod", "pow")
@@ -310,6 +324,8 @@ def _same_function(a: Arguments) -> Val | None:
 @models("type")
 def _type(a: Arguments) -> Val | None:
     value = a.args[0] if a.args else NONE
+    if isinstance(value, Const):
+        return Ext(type(value.value).__name__)
     return value.cls if isinstance(value, Obj) else a.unknown("type")
 
 

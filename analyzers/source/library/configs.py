@@ -13,21 +13,46 @@ import yaml
 from analyzers.source.files import normal
 from analyzers.source.program.machine import Machine
 from analyzers.source.program.native import Arguments, models
+from analyzers.source.program.operators import NUMBER_BITS_MAX
+from analyzers.source.program.parsing import remembered
 from analyzers.source.program.values import NONE, Const, File, Map, Origin, Seq, Unknown, Val, string
 
 NODES_MAX = 20_000
 CONFIG_BYTES_MAX = 300_000
 VALUE_TEXT_MAX = 5_000
+_TYPED_SCALAR_MAX = 100
+#: tomllib takes time that grows with the square of a dotted key's length.
+_TOML_KEY_DOTS_MAX = 50
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that reads ``1e-4`` as a number, as YAML 1.2 and OmegaConf do, and passes over unknown tags."""
+    """Safe YAML that reads ``1e-4`` as a number, as YAML 1.2 and OmegaConf do, and passes over unknown tags.
+
+    A long scalar is text: the patterns and constructors for numbers and dates take time that grows with its square.
+    """
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._nodes = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self._nodes += 1
+        if self._nodes > NODES_MAX:
+            raise yaml.YAMLError("more entries than are read of one file")
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
+
+    def resolve(self, kind: type[yaml.Node], value: str | None, implicit: tuple[bool, bool] | bool) -> str:
+        if kind is yaml.ScalarNode and value is not None and len(value) > _TYPED_SCALAR_MAX:
+            return "tag:yaml.org,2002:str"
+        tag: str = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        return tag
 
 
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(
-        r"^[-+]?(?:\d[\d_]*\.?[\d_]*(?:[eE][-+]?\d+)|\d[\d_]*\.[\d_]*|\.\d[\d_]*(?:[eE][-+]?\d+)?|\.inf|\.nan)$"
+        r"^[-+]?(?:\d[\d_]*(?:\.[\d_]*)?(?:[eE][-+]?\d+)|\d[\d_]*\.[\d_]*|\.\d[\d_]*(?:[eE][-+]?\d+)?|\.inf|\.nan)$"
     ),
     list("-+0123456789."),
 )
@@ -53,6 +78,8 @@ def parse_config(text: str, path: str) -> Any:
         return None
     try:
         if path.endswith(".toml"):
+            if any(row.partition("=")[0].count(".") > _TOML_KEY_DOTS_MAX for row in text.splitlines()):
+                return None
             return tomllib.loads(text)
         if path.endswith(".json"):
             try:
@@ -62,6 +89,19 @@ def parse_config(text: str, path: str) -> Any:
         return yaml.load(text, Loader=_Loader)
     except (ValueError, yaml.YAMLError, RecursionError, MemoryError, OverflowError, TypeError, AttributeError):
         return None
+
+
+def plain_config(machine: Machine, text: str, path: str) -> Any:
+    """What `parse_config` gives for a file of the tree, remembered by content; says where it gives nothing.
+
+    Nobody may change the result. Raises `BudgetExceededError` when the reading's time is up.
+    """
+    machine.tree.deadline.check()
+    plain = remembered(f"config {posixpath.splitext(path)[1]}", text, lambda: parse_config(text, path))
+    if plain is None and any(row.strip().strip("-") and not row.lstrip().startswith("#") for row in text.splitlines()):
+        machine.tree.warn(f"{path}: can not be read as a configuration, or is too large for one")
+        machine.record.complete = False
+    return plain
 
 
 def as_value(value: Any, origin: Origin, *, attr: bool = False, lines: dict[str, int] | None = None) -> Val:
@@ -81,6 +121,8 @@ def as_value(value: Any, origin: Origin, *, attr: bool = False, lines: dict[str,
             return result
         if isinstance(part, list | tuple):
             return Seq([convert(p, place) for p in part], "list", place)
+        if isinstance(part, int) and part.bit_length() > NUMBER_BITS_MAX:
+            return Unknown("too large", place)
         if isinstance(part, str | int | float | bool) or part is None:
             return Const(part, place)
         return Unknown("value", place)
@@ -101,10 +143,8 @@ def key_lines(text: str) -> dict[str, int]:
 def config_value(machine: Machine, path: str, *, attr: bool) -> Val | None:
     """A configuration file of the tree as a value, or None."""
     text = machine.tree.read(path)
-    if text is None:
-        return None
-    plain = parse_config(text, path)
-    if plain is None:
+    plain = plain_config(machine, text, path) if text is not None else None
+    if text is None or plain is None:
         return None
     return as_value(plain, Origin(path, 1, "default"), attr=attr, lines=key_lines(text))
 
@@ -125,9 +165,7 @@ def _load(a: Arguments) -> Val | None:
     return a.unknown("configuration")
 
 
-@models(
-    "omegaconf.OmegaConf.load", "mmengine.Config.fromfile", "mmcv.Config.fromfile", "mmengine.config.Config.fromfile"
-)
+@models("omegaconf.OmegaConf.load")
 def _omega_load(a: Arguments) -> Val | None:
     written = a.text(0, "file_", "filename", "f")
     path = readable(a.machine, written) if written is not None else None
@@ -172,14 +210,25 @@ def _omega_nothing(a: Arguments) -> Val | None:
 
 
 def merge_into(target: Map, other: Map) -> None:
-    """Merge nested maps, the second winning."""
+    """Merge nested maps, the second winning; what is too much to follow is left open.
+
+    A map that stands in others often would unfold without end.
+    """
+    _merge(target, other, [NODES_MAX])
+
+
+def _merge(target: Map, other: Map, budget: list[int]) -> None:
+    budget[0] -= len(other.items) + 1
+    if budget[0] < 0:
+        target.open = True
+        return
     for key, value in other.items.items():
         existing = target.items.get(key)
         if isinstance(existing, Map) and isinstance(value, Map):
-            merge_into(existing, value)
+            _merge(existing, value, budget)
         elif isinstance(value, Map):
             copy = Map({}, value.origin, value.attr, value.open, value.label)
-            merge_into(copy, value)
+            _merge(copy, value, budget)
             target.items[key] = copy
         else:
             target.items[key] = value

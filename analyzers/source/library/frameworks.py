@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from analyzers.source.files import normal
+from analyzers.source.launch.model import Setting
 from analyzers.source.library.hydra import compose
 from analyzers.source.program.attributes import bind, class_attribute
 from analyzers.source.program.calls import bind_arguments, call_method
@@ -51,16 +52,22 @@ def _wrapper(a: Arguments) -> Val | None:
         "jax.remat", "flax.nnx.jit", "flax.nnx.value_and_grad", "flax.nnx.grad", "tensorflow.function",
         "flax.jax_utils.replicate",
         "torch.nn.SyncBatchNorm.convert_sync_batchnorm", "torch.no_grad", "equinox.filter_jit", "flax.linen.remat",
+        "torch.nn.utils.weight_norm", "torch.nn.utils.spectral_norm", "torch.nn.utils.parametrizations.weight_norm",
+        "torch.nn.utils.parametrizations.spectral_norm",
         "torch.distributed.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard",
+        "detectron2.engine.defaults.create_ddp_model", "detectron2.engine.create_ddp_model",
         "peft.get_peft_model")  # fmt: skip
 def _same(a: Arguments) -> Val | None:
     first = a.get(0, "model", "fun", "f", "module")
     return first if isinstance(first, Func | Obj | ClassVal | Partial) else None
 
 
-@models("accelerate.Accelerator().prepare", "lightning.fabric.Fabric().setup", "lightning.Fabric().setup",
-        "?().prepare",
-        "lightning_fabric.Fabric().setup", "lightning.Fabric().setup_dataloaders", "apex.amp.initialize")  # fmt: skip
+_SETS_UP = ("setup", "setup_module", "setup_optimizers", "setup_dataloaders")
+
+
+@models("accelerate.Accelerator().prepare", "?().prepare", "apex.amp.initialize",
+        *(f"{home}.Fabric().{name}" for home in ("lightning", "lightning.fabric", "lightning_fabric")
+          for name in _SETS_UP))  # fmt: skip
 def _prepare(a: Arguments) -> Val | None:
     values = list(a.args)
     return values[0] if len(values) == 1 else Seq(values, "tuple", a.origin) if values else None
@@ -83,6 +90,29 @@ def _unknown_copy(a: Arguments) -> Val | None:
     return a.unknown("copy")
 
 
+_FABRIC = ("lightning.Fabric", "lightning.fabric.Fabric", "lightning_fabric.Fabric", "lightning.fabric.fabric.Fabric")
+
+
+@models(*_FABRIC)
+def _fabric(a: Arguments) -> Val | None:
+    """Fabric knows its world: devices times nodes, of which this is the first process."""
+    devices, nodes = a.get(2, "devices"), _count(a.get(3, "num_nodes") or Const(1))
+    count = len(devices.items) if isinstance(devices, Seq) else _count(devices)
+    known = count is not None and count > 0 and nodes is not None
+    world: Val = Const(count * nodes, a.origin) if known else Scaled(1, 1, a.origin)  # type: ignore[operator]
+    a.machine.processes = world.value if isinstance(world, Const) and isinstance(world.value, int) else None
+    attrs: dict[str, Val] = {"world_size": world, "is_global_zero": Const(True, a.origin)}
+    attrs.update({name: Const(0, a.origin) for name in ("global_rank", "local_rank", "node_rank")})
+    return Obj(Ext(a.path), attrs, a.origin, a.machine.record.calls[-1])
+
+
+@models(*(f"{path}().launch" for path in _FABRIC))
+def _fabric_launch(a: Arguments) -> Val | None:
+    if a.args and isinstance(a.args[0], Func | Partial):
+        a.machine.call(a.args[0], [a.owner or NONE, *a.args[1:]], a.kwargs, a.origin)
+    return NONE
+
+
 # --- functions that call back -------------------------------------------------------------------------------------
 
 
@@ -101,11 +131,26 @@ def _spawn(a: Arguments) -> Val | None:
     return NONE
 
 
-@models("detectron2.engine.launch", "accelerate.notebook_launcher", "fairseq.distributed_utils.call_main",
+@models("detectron2.engine.launch", "detectron2.engine.launch.launch")
+def _launch_on_each(a: Arguments) -> Val | None:
+    """One process for each GPU of each machine."""
+    each, machines = _count(a.get(1, "num_gpus_per_machine")), _count(a.get(2, "num_machines") or Const(1))
+    a.machine.processes = each * machines if each is not None and machines is not None else None
+    if machines is not None and machines > 1:
+        a.machine.launch.settings["nnodes"] = Setting(str(machines), a.origin.file, a.origin.line)
+    return _launch(a)
+
+
+def _count(value: Val | None) -> int | None:
+    number = value.value if isinstance(value, Const) else None
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+@models("accelerate.notebook_launcher", "fairseq.distributed_utils.call_main",
         "torch.multiprocessing.Process", "multiprocessing.Process", "threading.Thread")  # fmt: skip
 def _launch(a: Arguments) -> Val | None:
     function = a.get(0, "main_func", "function", "target")
-    arguments = a.kwargs.get("args")
+    arguments = a.get(5 if a.path.startswith("detectron2.") else None, "args")
     if function is not None and isinstance(function, Func | Partial):
         a.machine.call(function, arguments.items if isinstance(arguments, Seq) else [], {}, a.origin)
     return NONE
@@ -165,7 +210,8 @@ def _config_place(owner: Obj, words: list[Val], a: Arguments) -> tuple[str, str]
     return folder, name
 
 
-@models("hydra.utils.instantiate", "hydra.instantiate", "hydra.utils.call")
+@models("hydra.utils.instantiate", "hydra.instantiate", "hydra.utils.call", "detectron2.config.instantiate",
+        "detectron2.config.instantiate.instantiate")  # fmt: skip
 def _instantiate(a: Arguments) -> Val | None:
     config = a.get(0, "config")
     if not isinstance(config, Map):
@@ -183,11 +229,12 @@ def built(a: Arguments, config: Map, extra: dict[str, Val], depth: int) -> Val:
         if not name.startswith("_"):
             values[name] = value
     config.reads.update(config.items)
-    target = string(config.items.get("_target_"))
-    if target is None:
+    written = config.items.get("_target_")
+    target = string(written)
+    if target is None and not isinstance(written, Ext | Func | ClassVal):
         return Map({**values, **extra}, config.origin, attr=True)
     values.update(extra)
-    callee = by_path(a, target)
+    callee = written if target is None and written is not None else by_path(a, target or "")
     partial = config.items.get("_partial_")
     if isinstance(partial, Const) and partial.value is True:
         return Partial(callee, [], values, config.origin)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from analyzers.source.files import normal
-from analyzers.source.library.configs import as_value, key_lines, merge_into, override_value, parse_config, set_path
+from analyzers.source.library.configs import as_value, key_lines, merge_into, override_value, plain_config, set_path
 from analyzers.source.program.machine import Machine
 from analyzers.source.program.values import Const, Map, Origin, Seq, Unknown, Val
 
@@ -68,7 +68,7 @@ class Composer:
 
     def _plain(self, name: str) -> object:
         found = self._file(name)
-        return parse_config(found[1], found[0]) if found is not None else None
+        return plain_config(self.machine, found[1], found[0]) if found is not None else None
 
     def _add(self, target: Map, name: str, package: str, depth_group: str | None) -> None:
         found = self._file(name)
@@ -76,7 +76,7 @@ class Composer:
         if found is None or self.used > FILES_MAX:
             return
         path, text = found
-        plain = parse_config(text, path)
+        plain = plain_config(self.machine, text, path)
         if not isinstance(plain, dict):
             return
         header = re.search(r"^#\s*@package\s+(\S+)", text, re.MULTILINE)

@@ -56,7 +56,8 @@ def string_method(a: Arguments) -> Val | None:
     if name == "join" and a.args:
         items = known_items(a.args[0])
         texts = [string(i) for i in items or [Unknown()]]
-        if all(t is not None for t in texts) and sum(len(t or "") for t in texts) < 10_000:
+        size = sum(len(t or "") for t in texts) + len(owner.value) * len(texts)
+        if all(t is not None for t in texts) and size < 10_000:
             return Const(owner.value.join(t for t in texts if t is not None), a.origin)
         return a.unknown("join")
     if name == "format":
@@ -73,7 +74,7 @@ def string_method(a: Arguments) -> Val | None:
     except (TypeError, ValueError, OverflowError, MemoryError):
         return a.unknown(name)
     if isinstance(result, list | tuple):
-        return Seq([Const(r, owner.origin) for r in result[:1000]], "list", owner.origin)
+        return Seq([Const(r, owner.origin) for r in result[:1000]], "list", owner.origin, len(result) > 1000)
     return Const(result, owner.origin, owner.assumed) if len(str(result)) <= 10_000 else a.unknown(name)
 
 

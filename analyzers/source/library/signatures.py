@@ -123,6 +123,9 @@ def _dataclasses(a: Arguments, words: list[Val]) -> Val:
         given_names = {(string(w) or "").lstrip("-").partition("=")[0].replace("-", "_") for w in words}
         values.update({k: v for k, v in config.items() if k not in given_names})
         results.append(a.machine.call(cls, [], values, a.origin))
+    remaining = a.get(None, "return_remaining_strings")
+    if isinstance(remaining, Const) and remaining.value is True:
+        results.append(Seq([], "list", a.origin, open=True))
     return Seq(results, "tuple", a.origin)
 
 
@@ -163,9 +166,7 @@ def _undeclared(words: list[Val], known: set[str]) -> list[Option]:
     return options
 
 
-@models(
-    "tyro.cli", "draccus.parse", "pyrallis.parse", "simple_parsing.parse", "jsonargparse.CLI", "fire.Fire", "typer.run"
-)
+@models("tyro.cli", "draccus.parse", "pyrallis.parse", "simple_parsing.parse", "fire.Fire", "typer.run")
 def _from_signature(a: Arguments) -> Val | None:
     target = a.get(0, "f", "config_class", "component")
     if isinstance(target, ClassVal) and a.path != "fire.Fire":

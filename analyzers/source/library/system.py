@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from analyzers.source.launch.words import UNKNOWN
+from analyzers.source.library.configs import readable
 from analyzers.source.program.expressions import known_items
 from analyzers.source.program.machine import Machine
 from analyzers.source.program.native import HANDLERS, Arguments, models
@@ -206,6 +207,27 @@ def _cwd(a: Arguments) -> Val | None:
     return Const(".", a.origin)
 
 
+@models("str().resolve", "str().absolute", "str().expanduser", "str().as_posix")
+def _same_path(a: Arguments) -> Val | None:
+    return a.owner
+
+
+@models("str().joinpath")
+def _joined_path(a: Arguments) -> Val | None:
+    return _join(Arguments(a.machine, [a.owner or NONE, *a.args], {}, a.origin, a.path))
+
+
+@models("pathlib.Path.cwd")
+def _path_cwd(a: Arguments) -> Val | None:
+    return Const(".", a.origin)
+
+
+@models("os.path.relpath")
+def _relative(a: Arguments) -> Val | None:
+    start = a.text(1, "start") or "."
+    return a.args[0] if a.args and start in (".", "./") else a.unknown("path")
+
+
 @models("pathlib.Path", "pathlib.PurePath")
 def _path(a: Arguments) -> Val | None:
     parts = [string(v) for v in a.args]
@@ -221,15 +243,21 @@ def _search_path(a: Arguments) -> Val | None:
         from analyzers.source.files import normal
 
         folder = normal(text)
-        if not folder.startswith("..") and folder not in a.machine.search_paths:
+        if folder not in a.machine.search_paths:
             a.machine.search_paths.append(folder)
     return NONE
 
 
 @models("os.path.exists", "os.path.isfile", "os.path.isdir", "pathlib.Path().exists")
 def _exists(a: Arguments) -> Val | None:
-    # What lies there now says little about the moment the job runs.
+    """A configuration or program that lies in the tree will be there; of other files the present says little."""
+    text = a.text(0) if a.owner is None else None
+    if text is not None and text.endswith(_KEPT) and not a.path.endswith("isdir") and readable(a.machine, text):
+        return Const(True, a.origin, assumed=True)
     return a.unknown("exists")
+
+
+_KEPT = (".yaml", ".yml", ".json", ".toml", ".py")
 
 
 @models("importlib.import_module", "__import__")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+
 from analyzers.source.program.machine import Machine
 from analyzers.source.program.values import (
     Bound,
@@ -13,6 +15,7 @@ from analyzers.source.program.values import (
     Module,
     Obj,
     Origin,
+    Seq,
     Unknown,
     Val,
     merged,
@@ -45,10 +48,30 @@ def attribute(machine: Machine, owner: Val, name: str, origin: Origin) -> Val:
             return found
         base = library_base(owner)
         return Ext(f"{base}.{name}", origin) if base else Bound(owner, name, origin)
+    if isinstance(owner, Const) and isinstance(owner.value, str) and name in _PATH_PARTS:
+        return _path_part(owner.value, name, owner.origin)
     if isinstance(owner, Unknown) and owner.options and not isinstance(owner.options[0], Const):
         values = [attribute(machine, option, name, origin) for option in owner.options if not _is_none(option)]
         return merged(values, origin) if values else Unknown(name, origin)
     return Bound(owner, name, origin)
+
+
+#: What a path of pathlib knows about itself; a plain string has none of these.
+_PATH_PARTS = ("parent", "parents", "name", "stem", "suffix")
+
+
+def _path_part(text: str, name: str, origin: Origin) -> Val:
+    if name == "parents":
+        found: list[Val] = []
+        while len(found) < 8:
+            text = posixpath.dirname(text) or "."
+            found.append(Const(text, origin))
+        return Seq(found, "tuple", origin)
+    if name == "parent":
+        return Const(posixpath.dirname(text) or ".", origin)
+    last = posixpath.basename(text)
+    stem, suffix = posixpath.splitext(last)
+    return Const({"name": last, "stem": stem, "suffix": suffix}[name], origin)
 
 
 def _is_none(value: Val) -> bool:
@@ -93,31 +116,36 @@ def bind(func: Func, owner: Val) -> Func:
     return Func(func.node, func.frame, func.name, self_, func.owner, func.origin, func.decorators)
 
 
-def class_attribute(cls: ClassVal, name: str, depth: int = 0) -> Val | None:
+def lineage(cls: ClassVal) -> list[Val]:
+    """A class, then its bases and theirs, depth first, each once; cut where no honest class has that many."""
+    found: list[Val] = []
+    seen: set[int] = set()
+    waiting: list[Val] = [cls]
+    while waiting and len(found) < _LINEAGE_MAX:
+        each = waiting.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            found.append(each)
+            if isinstance(each, ClassVal):
+                waiting.extend(reversed(each.bases[:_LINEAGE_MAX]))
+    return found
+
+
+_LINEAGE_MAX = 64
+
+
+def class_attribute(cls: ClassVal, name: str) -> Val | None:
     """An attribute of a class or of its bases in the tree."""
-    if name in cls.attrs:
-        found = cls.attrs[name]
-        is_classmethod = isinstance(found, Func) and any(
-            isinstance(d, Ext) and d.path.endswith("classmethod") for d in found.decorators
-        )
-        return bind(found, cls) if is_classmethod and isinstance(found, Func) else found
-    if depth > 10:
-        return None
-    for base in cls.bases:
-        if isinstance(base, ClassVal) and base is not cls:
-            found_in_base = class_attribute(base, name, depth + 1)
-            if found_in_base is not None:
-                return found_in_base
+    for each in lineage(cls):
+        if isinstance(each, ClassVal) and name in each.attrs:
+            found = each.attrs[name]
+            is_classmethod = isinstance(found, Func) and any(
+                isinstance(d, Ext) and d.path.endswith("classmethod") for d in found.decorators
+            )
+            return bind(found, each) if is_classmethod and isinstance(found, Func) else found
     return None
 
 
-def library_base(cls: ClassVal, depth: int = 0) -> str | None:
+def library_base(cls: ClassVal) -> str | None:
     """The dotted path of the first library class that ``cls`` derives from."""
-    for base in cls.bases:
-        if isinstance(base, Ext):
-            return base.path
-        if isinstance(base, ClassVal) and base is not cls and depth < 10:
-            path = library_base(base, depth + 1)
-            if path is not None:
-                return path
-    return None
+    return next((each.path for each in lineage(cls) if isinstance(each, Ext)), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from analyzers.source.program.attributes import bind, class_attribute, library_base
+from analyzers.source.program.attributes import bind, class_attribute, library_base, lineage
 from analyzers.source.program.events import Call
 from analyzers.source.program.expressions import evaluate, origin_of
 from analyzers.source.program.machine import DEPTH_MAX, Machine
@@ -29,6 +29,8 @@ from analyzers.source.program.values import (
     merged,
 )
 
+#: Base classes of networks, whose constructors add layer after layer.
+_NETWORKS = (".Module", ".ModuleList", ".Sequential", ".Model", ".Layer", ".LightningModule")
 #: Methods that give back the object they are called on.
 _FLUENT = frozenset(
     ["to", "cuda", "cpu", "half", "float", "double", "bfloat16", "train", "eval", "requires_grad_", "requires_grad",
@@ -80,7 +82,7 @@ def library_call(
     if handler is not None:
         result = handler(Arguments(machine, args, kwargs, origin, path, owner))
         if result is not None:
-            call.result = result
+            call.result = machine.made(result)
             return result
     result = Obj(Ext(path, origin), {}, origin, call)
     for value in [*args, *kwargs.values()]:
@@ -99,7 +101,7 @@ def method_call(machine: Machine, callee: Bound, args: list[Val], kwargs: dict[s
     if handler is not None:
         result = handler(Arguments(machine, args, kwargs, origin, path, owner))
         if result is not None:
-            _record(machine, path, args, kwargs, origin, owner).result = result
+            _record(machine, path, args, kwargs, origin, owner).result = machine.made(result)
             return result
     if name == "step" and args and isinstance(args[0], Func):
         invoke(machine, args[0], [], {}, origin)  # an optimizer that evaluates its closure
@@ -160,6 +162,8 @@ def call_function(machine: Machine, func: Func, args: list[Val], kwargs: dict[st
         args = [func.self_, *args]
     names = bind_arguments(machine, func, args, kwargs)
     frame = Frame(func.frame.module, names, func.frame, func.name, self_=func.self_, owner=func.owner)
+    frame.depth = (len(machine.loops), len(machine.guards))
+    machine.walked.setdefault(id(func.node), (func.node, func.frame.module.path))
     if isinstance(func.node, ast.Lambda):
         machine.stack.append(func)
         try:
@@ -177,8 +181,8 @@ def call_function(machine: Machine, func: Func, args: list[Val], kwargs: dict[st
         del machine.guards[guards:]
     if status == "raise" and not frame.returned:
         return Unknown("exits" if _only_exits(func.node) else "raises", origin)
-    if machine.yields(func.node) and not frame.returned:
-        return Obj(Ext("generator"), {}, origin)
+    if machine.yields(func.node):
+        return Obj(Ext("generator"), {"yields": Seq(frame.yielded, "list", origin, frame.yields_more)}, origin)
     returned = frame.returned if status == "return" else [*frame.returned, NONE]
     if len(returned) > 1 and status != "return" and isinstance(returned[-1], Const) and returned[-1].value is None:
         returned = returned[:-1] if len(returned) == 2 and func.name == "main" else returned
@@ -236,6 +240,9 @@ def instantiate(machine: Machine, cls: ClassVal, args: list[Val], kwargs: dict[s
     call = _record(machine, f"{base}<{cls.name}>" if base else f"<{cls.name}>", args, kwargs, origin, None)
     call.result = instance
     instance.call = call
+    call.callers = tuple(str(getattr(f, "name", "")) for f in machine.stack[:-4:-1])
+    builds = base is not None and base.endswith(_NETWORKS)
+    machine.building += builds
     if isinstance(init, Func):
         call_function(machine, bind(init, instance), args, kwargs, origin)
     elif cls.dataclass or fields_of(cls):
@@ -254,20 +261,23 @@ def instantiate(machine: Machine, cls: ClassVal, args: list[Val], kwargs: dict[s
             call_function(machine, bind(after, instance), [], {}, origin)
     elif base is not None:
         instance.attrs.update(kwargs)
+    made = machine.handlers.get(f"{base}<>") if base is not None else None
+    if made is not None:
+        made(Arguments(machine, args, kwargs, origin, f"{base}<>", instance))
+    machine.building -= builds
     setup = class_attribute(cls, "setup")
     if isinstance(setup, Func) and base is not None and base.startswith("flax"):
         call_function(machine, bind(setup, instance), [], {}, origin)
     return instance
 
 
-def fields_of(cls: ClassVal, depth: int = 0) -> dict[str, Val | None]:
+def fields_of(cls: ClassVal) -> dict[str, Val | None]:
     """Annotated fields of a class and its bases in order, with their defaults."""
     fields: dict[str, Val | None] = {}
-    for base in cls.bases:
-        if isinstance(base, ClassVal) and base is not cls and depth < 10:
-            fields.update(fields_of(base, depth + 1))
-    for name in cls.annotations:
-        fields[name] = cls.attrs.get(name)
+    for each in reversed(lineage(cls)):
+        if isinstance(each, ClassVal):
+            for name in each.annotations:
+                fields[name] = each.attrs.get(name)
     return fields
 
 

@@ -37,7 +37,10 @@ class Loop:
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A call into a library, or of something unknown (then ``path`` starts with ``?``)."""
+    """A call into a library, or of something unknown (then ``path`` starts with ``?``).
+
+    ``callers`` are the functions it was made in, innermost first (for instances of the tree's classes only).
+    """
 
     path: str
     args: list[Val]
@@ -49,6 +52,7 @@ class Call:
     result: Val | None = None
     function: str = ""
     contexts: tuple[str, ...] = ()
+    callers: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from analyzers.source.program.attributes import attribute
 from analyzers.source.program.events import Guard
 from analyzers.source.program.machine import Machine
-from analyzers.source.program.operators import binary, compare, negate, unary
+from analyzers.source.program.operators import NUMBER_BITS_MAX, binary, compare, negate, unary
 from analyzers.source.program.values import (
     NONE,
+    SEQUENCE_MAX,
     Bound,
     ClassVal,
     Const,
@@ -70,6 +71,8 @@ def lookup(machine: Machine, name: str, frame: Frame) -> Val | None:
 def _constant(machine: Machine, node: ast.expr, frame: Frame) -> Val:
     assert isinstance(node, ast.Constant)
     value = node.value
+    if isinstance(value, int) and value.bit_length() > NUMBER_BITS_MAX:
+        return Unknown("too large", origin_of(node, frame))
     if isinstance(value, str | int | float | bool | bytes) or value is None:
         return Const(value, origin_of(node, frame))
     return Unknown("literal", origin_of(node, frame))
@@ -104,7 +107,11 @@ def _sequence(machine: Machine, node: ast.expr, frame: Frame) -> Val:
             is_open = is_open or known is None
         else:
             items.append(evaluate(machine, element, frame))
-    return Seq(items, kind, origin_of(node, frame), is_open)
+        if len(items) > SEQUENCE_MAX:
+            del items[SEQUENCE_MAX:]
+            is_open = True
+            break
+    return machine.made(Seq(items, kind, origin_of(node, frame), is_open))
 
 
 def _dict(machine: Machine, node: ast.expr, frame: Frame) -> Val:
@@ -114,6 +121,7 @@ def _dict(machine: Machine, node: ast.expr, frame: Frame) -> Val:
         value = evaluate(machine, value_node, frame)
         if key_node is None:
             if isinstance(value, Map):
+                machine.made(value)
                 result.items.update(value.items)
                 result.open = result.open or value.open
             else:
@@ -133,6 +141,8 @@ def known_items(value: Val) -> list[Val] | None:
     """The items of a value that can be gone through one by one, or None."""
     if isinstance(value, Seq) and not value.open:
         return list(value.items)
+    if isinstance(value, Obj) and isinstance(value.cls, Ext) and value.cls.path == "generator":
+        return known_items(value.attrs.get("yields", NONE))
     if isinstance(value, Map) and not value.open:
         return [Const(key, value.origin) for key in value.items if isinstance(key, str | int | float | bool | None)]
     if isinstance(value, Const) and isinstance(value.value, str) and len(value.value) <= ITEMS_MAX:
@@ -156,7 +166,7 @@ def _binary(machine: Machine, node: ast.expr, frame: Frame) -> Val:
     value = evaluate(machine, left_node, frame)
     for link in reversed(chain):
         right = evaluate(machine, link.right, frame)
-        value = binary(link.op, value, right, origin_of(link, frame))
+        value = machine.made(binary(link.op, value, right, origin_of(link, frame)))
     return value
 
 
@@ -179,8 +189,12 @@ def _boolean(machine: Machine, node: ast.expr, frame: Frame) -> Val:
         if known is None:
             undecided.append(value)
         elif known is is_or:
+            if not undecided:
+                return value
+            if is_or and not (isinstance(value, Const) and value.value is True):
+                break
             # `unknown or True` is true, `unknown and False` is false, whatever the unknown part.
-            return Const(is_or, origin_of(node, frame)) if undecided else value
+            return Const(is_or, origin_of(node, frame))
     if not undecided:
         return value
     options: tuple[Val, ...] = (*undecided, value) if is_or else ()
@@ -231,9 +245,13 @@ def _call(machine: Machine, node: ast.expr, frame: Frame) -> Val:
     args: list[Val] = []
     for argument in node.args[:ITEMS_MAX]:
         if isinstance(argument, ast.Starred):
-            args.extend(known_items(evaluate(machine, argument.value, frame)) or [])
+            args.extend((known_items(evaluate(machine, argument.value, frame)) or [])[: ITEMS_MAX * 4 + 1])
         else:
             args.append(evaluate(machine, argument, frame))
+    if len(args) > ITEMS_MAX * 4:
+        del args[ITEMS_MAX * 4 :]
+        machine.record.complete = False
+        machine.tree.warn(f"{frame.module.path}:{origin.line}: more arguments than are followed")
     kwargs: dict[str, Val] = {}
     for keyword in node.keywords[:ITEMS_MAX]:
         value = evaluate(machine, keyword.value, frame)
@@ -244,7 +262,26 @@ def _call(machine: Machine, node: ast.expr, frame: Frame) -> Val:
             kwargs.update({k: v for k, v in value.items.items() if isinstance(k, str)})
     if isinstance(callee, Native) and callee.name == "exec":
         return exec_text(machine, args, frame, origin)
+    if isinstance(callee, Ext) and callee.path == "eval" and len(args) == 1:
+        named = _named_by(args[0])
+        if named is not None:
+            return evaluate(machine, named, frame)
     return machine.call(callee, args, kwargs, origin)
+
+
+def _named_by(text: Val) -> ast.expr | None:
+    """What ``eval("args.batch_size")`` names; other expressions are left alone."""
+    written = string(text)
+    if written is None or len(written) > 200:
+        return None
+    try:
+        node = ast.parse(written.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    inner = node
+    while isinstance(inner, ast.Attribute):
+        inner = inner.value
+    return node if isinstance(inner, ast.Name) else None
 
 
 def exec_text(machine: Machine, args: list[Val], frame: Frame, origin: Origin) -> Val:
@@ -269,7 +306,7 @@ def _subscript(machine: Machine, node: ast.expr, frame: Frame) -> Val:
     if isinstance(node.slice, ast.Slice):
         bounds = [evaluate(machine, b, frame) if b is not None else NONE
                   for b in (node.slice.lower, node.slice.upper, node.slice.step)]  # fmt: skip
-        return sliced(owner, bounds, origin)
+        return machine.made(sliced(owner, bounds, origin))
     key = evaluate(machine, node.slice, frame)
     value = item(owner, key, origin)
     if isinstance(owner, Map) and isinstance(key, Const) and isinstance(key.value, str) and owner.label != "globals":
@@ -339,7 +376,7 @@ def _joined(machine: Machine, node: ast.expr, frame: Frame) -> Val:
             return Unknown("text", origin_of(node, frame), detail=("text", "".join(parts)))
         parts.append(str(part.value))
         assumed = assumed or part.assumed
-    return Const("".join(parts)[:10_000], origin_of(node, frame), assumed)
+    return machine.made(Const("".join(parts)[:10_000], origin_of(node, frame), assumed))
 
 
 def _lambda(machine: Machine, node: ast.expr, frame: Frame) -> Val:
@@ -382,14 +419,17 @@ def _comprehension(machine: Machine, node: ast.expr, frame: Frame) -> Val:
 
 
 def _starred(machine: Machine, node: ast.expr, frame: Frame) -> Val:
-    assert isinstance(node, ast.Starred | ast.Await | ast.YieldFrom)
+    assert isinstance(node, ast.Starred | ast.Await)
     return evaluate(machine, node.value, frame)
 
 
 def _yield(machine: Machine, node: ast.expr, frame: Frame) -> Val:
-    assert isinstance(node, ast.Yield)
-    if node.value is not None:
-        evaluate(machine, node.value, frame)
+    assert isinstance(node, ast.Yield | ast.YieldFrom)
+    value = evaluate(machine, node.value, frame) if node.value is not None else NONE
+    inner = known_items(value) if isinstance(node, ast.YieldFrom) else [value]
+    frame.yielded.extend((inner or [])[: ITEMS_MAX - len(frame.yielded)])
+    here = (len(machine.loops), len(machine.guards))
+    frame.yields_more = frame.yields_more or inner is None or here != frame.depth
     return Unknown("yield", origin_of(node, frame))
 
 
@@ -406,5 +446,5 @@ _EVALUATORS: dict[type[ast.expr], Callable[[Machine, ast.expr, Frame], Val]] = {
     ast.Compare: _compare, ast.IfExp: _conditional, ast.Call: _call, ast.Subscript: _subscript,
     ast.JoinedStr: _joined, ast.Lambda: _lambda, ast.ListComp: _comprehension, ast.SetComp: _comprehension,
     ast.GeneratorExp: _comprehension, ast.DictComp: _comprehension, ast.Starred: _starred, ast.Await: _starred,
-    ast.YieldFrom: _starred, ast.Yield: _yield, ast.NamedExpr: _named,
+    ast.YieldFrom: _yield, ast.Yield: _yield, ast.NamedExpr: _named,
 }  # fmt: skip

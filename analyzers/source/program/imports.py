@@ -7,7 +7,7 @@ import sys
 
 from analyzers.source.program.libraries import KNOWN, NEVER_WALKED
 from analyzers.source.program.machine import Machine
-from analyzers.source.program.values import Ext, Frame, Module, Origin, Unknown, Val
+from analyzers.source.program.values import Ext, Frame, Map, Module, Origin, Seq, Unknown, Val
 
 
 def import_plain(machine: Machine, node: ast.Import, frame: Frame, origin: Origin) -> None:
@@ -44,7 +44,7 @@ def import_from(machine: Machine, node: ast.ImportFrom, frame: Frame, origin: Or
             if isinstance(source, Module):
                 for key, value in list(source.names.items()):
                     if not key.startswith("_"):
-                        machine.store(frame.names, key, value)
+                        machine.store(frame.names, key, _as_node(machine, value))
                 frame.module.stars.extend(source.stars)
             elif isinstance(source, Ext):
                 frame.module.stars.append(source.path)
@@ -54,10 +54,23 @@ def import_from(machine: Machine, node: ast.ImportFrom, frame: Frame, origin: Or
         )
 
 
+def _as_node(machine: Machine, value: Val, depth: int = 0) -> Val:
+    """What one configuration file takes from another: there a dict's keys are attributes too."""
+    if machine.in_configuration and depth < 30:
+        if isinstance(value, Map):
+            value.attr = True
+            for inner in value.items.values():
+                _as_node(machine, inner, depth + 1)
+        elif isinstance(value, Seq):
+            for inner in value.items:
+                _as_node(machine, inner, depth + 1)
+    return value
+
+
 def _member(machine: Machine, source: Val, name: str, frame: Frame, node: ast.ImportFrom, origin: Origin) -> Val:
     if isinstance(source, Module):
         if name in source.names:
-            return source.names[name]
+            return _as_node(machine, source.names[name])
         inner = module_value(
             machine, f"{node.module}.{name}" if node.module else name, frame, node.level, origin, quiet=True
         )
@@ -76,6 +89,8 @@ def module_value(
     machine: Machine, dotted: str, frame: Frame, level: int, origin: Origin, *, quiet: bool = False
 ) -> Val:
     """A module of the tree, or the library name."""
+    machine.tick()
+    machine.tree.deadline.check()  # looking for a file takes as long as many steps
     top = dotted.split(".")[0]
     path = machine.resolve(dotted, frame.module, level) if level or top not in NEVER_WALKED else None
     if path is not None and path.endswith("/"):
@@ -86,6 +101,9 @@ def module_value(
         module = machine.load(path, dotted)
         if module is not None:
             return module
+        # Of the tree, but ignored or closed: not the library of that name.
+        machine.record.unresolved.add(dotted)
+        return Unknown(dotted, origin)
     if not quiet:
         if level or not top:
             machine.record.unresolved.add("." * level + dotted)

@@ -42,5 +42,8 @@ KNOWN = NEVER_WALKED | frozenset([
     "wandb", "webdataset", "xarray", "xgboost", "yacs", "yaml", "zmq", "zstandard", "pkg_resources", "future",
     "jaxtyping",
     "mup", "zarr", "pyspark", "sagemaker", "azureml", "lion_pytorch", "liger_kernel", "mlxtend", "imgaug",
-    "nvidia_dali",
+    "nvidia_dali", "jsonargparse", "lightning_utilities", "litdata", "litserve", "configargparse", "dotenv", "iopath",
+    "tensordict", "torch_scatter", "torch_sparse", "torch_cluster", "ogb", "rdkit", "open3d", "trimesh", "netCDF4",
+    "pycocoevalcap", "panopticapi", "lvis", "hjson", "editdistance", "colorama", "gdown", "natsort", "sacred",
+    "segmentation_models_pytorch", "pytorch_metric_learning", "dacite", "deepdiff", "cachetools", "lightning_sdk",
 ])  # fmt: skip

@@ -10,6 +10,7 @@ from analyzers.source.program.values import (
     Const,
     Ext,
     Frame,
+    Map,
     Obj,
     Origin,
     Range,
@@ -59,7 +60,7 @@ def trip_count(iterable: Val) -> Val | None:
 
 def _difference(stop: Val, start: Val) -> Val | None:
     """``range(start, start + n)`` goes round n times, whatever start is."""
-    if isinstance(stop, Unknown) and stop.detail[:1] == ("arithmetic",) and len(stop.detail) == 3:
+    if isinstance(stop, Unknown) and stop.detail[:1] == ("arithmetic",) and stop.detail[3:] == ("Add",):
         left, right = stop.detail[1], stop.detail[2]
         if left is start and isinstance(right, Const) and isinstance(right.value, int):
             return right
@@ -97,3 +98,10 @@ def widen(machine: Machine, body: Sequence[ast.stmt], frame: Frame, origin: Orig
                 if isinstance(owner, Obj) and isinstance(owner.attrs.get(node.target.attr), Const):
                     counter = Unknown("changes in a loop", origin, detail=("counter", node.target.attr))
                     machine.store(owner.attrs, node.target.attr, counter)
+            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Subscript):
+                owner_node, key = node.target.value, node.target.slice
+                owner = frame.names.get(owner_node.id) if isinstance(owner_node, ast.Name) else None
+                label = key.value if isinstance(key, ast.Constant) else None
+                if isinstance(owner, Map) and isinstance(label, str) and isinstance(owner.items.get(label), Const):
+                    counter = Unknown("changes in a loop", origin, detail=("counter", label))
+                    machine.store(owner.items, label, counter)

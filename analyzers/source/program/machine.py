@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import ast
 import posixpath
-import re
-import time
-import warnings
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from analyzers.source.files import Tree, normal
 from analyzers.source.launch.model import Launch
+from analyzers.source.limits import BudgetExceededError
 from analyzers.source.program.events import Call, Guard, Loop, Record
 from analyzers.source.program.notebook import notebook_source
-from analyzers.source.program.values import Const, Frame, Module, Origin, Seq, Unknown, Val
+from analyzers.source.program.parsing import JOB_MARKS_MAX, MARKS_MAX, marks, parse_python
+from analyzers.source.program.values import SEQUENCE_MAX, Const, Frame, Map, Module, Origin, Seq, Unknown, Val
 
 if TYPE_CHECKING:
     from analyzers.source.program.native import Handler
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 STEPS_MAX = 100_000
 CALLS_MAX = 20_000
 DEPTH_MAX = 28
-WALK_S_MAX = 2.0
 
 
 #: Reasons of values that only drift away from what they were set to.
@@ -32,16 +30,13 @@ _DRIFTS = ("arithmetic", "changes in a loop", "depends on a condition")
 Write = tuple[Any, object, "Val | None"]
 
 
-class BudgetExceededError(Exception):
-    """The walk took more steps or time than one job may cost."""
-
-
 @dataclass(slots=True)
 class Machine:
     """Everything the walk over one program needs to know.
 
     ``reads`` holds the last value read under each plain name, attribute or key: what is set but never read is not
-    in it.
+    in it. ``walked`` holds the functions that were entered, by the identity of their node, with their file.
+    ``in_configuration``: a configuration that is written in Python is walked.
     """
 
     tree: Tree
@@ -60,12 +55,15 @@ class Machine:
     reads: dict[str, Val] = field(default_factory=dict)
     parsed: dict[str, ast.Module] = field(default_factory=dict)
     generators: dict[int, bool] = field(default_factory=dict)
+    walked: dict[int, tuple[ast.AST, str]] = field(default_factory=dict)
     invoke: Callable[[Machine, Val, list[Val], dict[str, Val], Origin], Val] | None = None
     run_module: Callable[[Machine, Module, ast.Module], None] | None = None
     devices_per_process: int | None = None
     processes: int | None = None
+    building: int = 0
+    in_configuration: bool = False
     steps: int = 0
-    deadline: float = field(default_factory=lambda: time.monotonic() + WALK_S_MAX)
+    marks: int = 0
 
     def read_name(self, name: str, value: Val) -> None:
         """Remember what was read under a name; a number that a loop then changes keeps its first value."""
@@ -76,8 +74,18 @@ class Machine:
     def tick(self) -> None:
         """Count one step; raise when the budget is spent."""
         self.steps += 1
-        if self.steps > STEPS_MAX or (self.steps & 1023 == 0 and time.monotonic() > self.deadline):
+        if self.steps > STEPS_MAX:
             raise BudgetExceededError
+        if self.steps & 255 == 0:
+            self.tree.deadline.check()
+
+    def made(self, value: Val) -> Val:
+        """Count a value that was put together: a large one costs more steps, so that steps bound memory as well."""
+        if isinstance(value, Seq | Map):
+            self.steps += len(value.items) >> 6
+        elif isinstance(value, Const) and isinstance(value.value, str):
+            self.steps += len(value.value) >> 9
+        return value
 
     # --- writes that can be undone -------------------------------------------------------------------------------
 
@@ -87,9 +95,11 @@ class Machine:
         names[key] = value
 
     def change_items(self, seq: Seq, items: list[Val]) -> None:
-        """Replace a sequence's items, remembering how to undo it."""
+        """Replace a sequence's items, remembering how to undo it; more than are followed are left open."""
         self.journal.append((seq, None, Seq(seq.items)))
-        seq.items = items
+        seq.items = items[:SEQUENCE_MAX]
+        seq.open = seq.open or len(items) > SEQUENCE_MAX
+        self.made(seq)
 
     def take_back(self, journal: list[Write]) -> dict[tuple[int, object], Write]:
         """Undo the writes of a branch, newest first; return what it had left, to be set again or merged."""
@@ -108,6 +118,19 @@ class Machine:
             else:
                 container[key] = old
         return left
+
+    def depths(self) -> tuple[int, int, int, int]:
+        """How deep the walk is in conditions, loops, ``with`` blocks and calls."""
+        return len(self.guards), len(self.loops), len(self.contexts), len(self.stack)
+
+    def come_back(self, depths: tuple[int, int, int, int], journal: list[Write]) -> None:
+        """Leave everything entered since `depths`: a statement was given up halfway. What it wrote stays."""
+        if self.journal is not journal:
+            journal.extend(self.journal)
+            self.journal = journal
+        entered: tuple[list[Any], ...] = (self.guards, self.loops, self.contexts, self.stack)
+        for each, depth in zip(entered, depths, strict=True):
+            del each[depth:]
 
     # --- what is met ---------------------------------------------------------------------------------------------
 
@@ -134,7 +157,8 @@ class Machine:
         source = self.tree.read(path)
         if source is None:
             return None
-        module.names["__name__"] = Const("__main__" if path == self.launch.entry else name)
+        module.names["__name__"] = Const("__main__" if path == self.launch.entry and not self.launch.function else name)
+        module.names["__file__"] = Const(path if path.startswith("..") else "./" + path)
         self.modules[path] = module
         parsed = self.parse(source, path, module)
         if parsed is None:
@@ -153,15 +177,12 @@ class Machine:
             source, lines = notebook_source(source)
             if module is not None:
                 module.lines = lines
-        for rewrite in (str, modernised):
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    return ast.parse(rewrite(source))
-            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-                problem = error
-        line = getattr(problem, "lineno", None)
-        self.tree.warn(f"{path}: can not be parsed" + (f" (line {line})" if line else ""))
+        size = marks(source)
+        self.marks += size if size <= MARKS_MAX else 0
+        parsed = parse_python(source) if self.marks <= JOB_MARKS_MAX else "left out, there is too much source before it"
+        if isinstance(parsed, ast.Module):
+            return parsed
+        self.tree.warn(f"{path}: {parsed}")
         self.record.complete = False
         return None
 
@@ -169,7 +190,7 @@ class Machine:
         """Whether a function is a generator."""
         known = self.generators.get(id(node))
         if known is None:
-            known = any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(node))
+            known = any(isinstance(n, ast.Yield | ast.YieldFrom) for n in own_nodes(node))
             self.generators[id(node)] = known
         return known
 
@@ -207,25 +228,19 @@ class Machine:
         }
 
 
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a module or function that run with it: functions defined inside are met, not entered."""
+    waiting: list[ast.AST] = list(ast.iter_child_nodes(scope))
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, _SCOPES):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
 def frame_of(module: Module) -> Frame:
     """The frame of a module's body."""
     return Frame(module, module.names, None, "<module>")
-
-
-_PRINT = re.compile(r"^(\s*)print[ \t]+(?!\()(?:>>\s*[\w.]+\s*,\s*)?(.*?)(,?)\s*$", re.MULTILINE)
-_PRINT_BARE = re.compile(r"^(\s*)print\s*$", re.MULTILINE)
-_EXCEPT = re.compile(r"^(\s*except\s+[\w., ()]+?)\s*,\s*(\w+)\s*:", re.MULTILINE)
-_RAISE = re.compile(r"^(\s*raise\s+\w+)\s*,\s*(.+)$", re.MULTILINE)
-
-
-def modernised(source: str) -> str:
-    """Python 2 statements that keep a file from being parsed, rewritten line by line."""
-    source = source.replace("\0", "")
-    source = _PRINT.sub(lambda m: f"{m.group(1)}print({m.group(2)})", source)
-    source = _PRINT_BARE.sub(r"\1print()", source)
-    source = _EXCEPT.sub(r"\1 as \2:", source)
-    source = _RAISE.sub(r"\1(\2)", source)
-    source = re.sub(r"\b(0[xX][0-9a-fA-F]+|\d+)[lL]\b", r"\1", source)
-    source = re.sub(r"\bur(['\"])", r"r\1", source)
-    source = re.sub(r"(?<![\w.])0+([1-7][0-7]*)\b(?!\.)", r"0o\1", source)
-    return source.replace("<>", "!=")

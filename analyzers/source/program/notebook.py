@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 
+#: Rows that are looked for in vain before the lines are given up, and how far in characters one is looked for.
+_MISSES_MAX = 200
+_SEARCH_MAX = 400_000
+
 
 def notebook_source(text: str) -> tuple[str, list[int]]:
     """Code of a ``.ipynb`` file and, for each of its lines, the 1-based line in the file. Empty where unreadable."""
@@ -12,8 +16,7 @@ def notebook_source(text: str) -> tuple[str, list[int]]:
         cells = document.get("cells") or [c for s in document.get("worksheets", []) for c in s.get("cells", [])]
     except (ValueError, RecursionError, AttributeError, TypeError):
         return "", []
-    rows = text.splitlines()
-    at = 0
+    at = position = misses = 0
     source: list[str] = []
     lines: list[int] = []
     for cell in cells:
@@ -25,9 +28,13 @@ def notebook_source(text: str) -> tuple[str, list[int]]:
             continue
         for row in joined.split("\n"):
             needle = json.dumps(row, ensure_ascii=False)[1:-1]
-            if row.strip():
-                found = next((i for i in range(at, min(at + 5000, len(rows))) if needle in rows[i]), None)
-                at = found if found is not None else at
+            # Cells stand in the file in their order, so that each row is looked for from where the last one was.
+            if row.strip() and misses < _MISSES_MAX:
+                found = text.find(needle, position, position + _SEARCH_MAX)
+                misses += found < 0
+                if found >= 0:
+                    at += text.count("\n", position, found)
+                    position = found
             # Magics and shell escapes are not Python.
             stripped = row.lstrip()
             magic = stripped.startswith(("%", "!", "?")) or stripped.endswith("?")

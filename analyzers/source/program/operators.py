@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from analyzers.source.program.values import (
+    SEQUENCE_MAX,
     ClassVal,
     Const,
     Ext,
@@ -24,8 +25,9 @@ from analyzers.source.program.values import (
 )
 
 NUMBER_MAX = 1e30
+#: Whole numbers of more bits are nothing that a job counts; Python does not even print them.
+NUMBER_BITS_MAX = 128
 TEXT_MAX = 10_000
-SEQUENCE_MAX = 10_000
 
 _NUMERIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -53,8 +55,10 @@ def binary(op: ast.operator, left: Val, right: Val, origin: Origin) -> Val:
     if isinstance(op, ast.Mod) and isinstance(right, Const):
         return Unknown("remainder", origin, detail=("mod", right))
     if isinstance(op, ast.Div) and isinstance(left, Obj) and isinstance(left.cls, Ext):
-        return left  # a path or a tensor: loss / accumulation stays the loss
-    return Unknown("arithmetic", origin, detail=("arithmetic", left, right))
+        numeric = left.cls.path.startswith(("numpy.", "math."))
+        if not numeric:  # a path or a tensor: loss / accumulation stays the loss
+            return left
+    return Unknown("arithmetic", origin, detail=("arithmetic", left, right, type(op).__name__))
 
 
 def _constants(op: ast.operator, left: Const, right: Const, origin: Origin) -> Val:

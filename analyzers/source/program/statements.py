@@ -46,6 +46,8 @@ def run_module(machine: Machine, module: Module, parsed: ast.Module) -> None:
 
 def execute(machine: Machine, body: Sequence[ast.stmt], frame: Frame) -> str:
     """Walk statements until one of them leaves the block."""
+    depths = machine.depths()
+    journal = machine.journal
     for statement in body:
         machine.tick()
         handler = _STATEMENTS.get(type(statement))
@@ -54,6 +56,7 @@ def execute(machine: Machine, body: Sequence[ast.stmt], frame: Frame) -> str:
         try:
             status = handler(machine, statement, frame)
         except RecursionError:
+            machine.come_back(depths, journal)
             machine.tree.warn(f"{frame.module.path}: too deeply nested in places; those were left out")
             machine.record.complete = False
             continue
@@ -85,18 +88,20 @@ def assign(machine: Machine, target: ast.expr, value: Val, frame: Frame) -> None
                 machine.change_items(owner, [*owner.items[: key.value], value, *owner.items[key.value + 1 :]])
         elif isinstance(owner, Map):
             owner.open = True
-        elif isinstance(key, Const) and key.value == "lr" and _over_parameter_groups(machine):
-            machine.record.settings.append(("param_groups.lr", value))
+        elif isinstance(key, Const) and key.value == "lr" and machine.loops and _over_groups(machine.loops[-1]):
+            once = not machine.guards and len(machine.loops) == 1
+            machine.record.settings.append(("param_groups.lr" if once else "param_groups.lr by step", value))
     elif isinstance(target, ast.Starred):
         assign(machine, target.value, Unknown("rest"), frame)
 
 
-def _over_parameter_groups(machine: Machine) -> bool:
-    """Whether this is done once, to each of an optimizer's parameter groups: in no other loop, under no condition."""
-    if machine.guards or len(machine.loops) != 1:
-        return False
-    groups = machine.loops[0].iterable
+def _over_groups(loop: Loop) -> bool:
+    """Whether a loop goes over an optimizer's parameter groups, numbered or not."""
+    groups = loop.iterable
     if isinstance(groups, Obj) and isinstance(groups.cls, Ext):
+        numbered = groups.attrs.get("iterable")
+        if isinstance(numbered, Bound):
+            return numbered.name == "param_groups"
         return groups.cls.path.endswith("param_groups")
     return isinstance(groups, Bound) and groups.name == "param_groups"
 
@@ -112,7 +117,8 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Val, frame: F
         _unpack_rest(machine, target.elts, items, frame, origin_of(target, frame))
         return
     for position, element in enumerate(target.elts):
-        unpacked: Val = Unknown("element", origin_of(target, frame))
+        of_loop = value.detail[1:] if isinstance(value, Unknown) and value.detail[:1] == ("loop",) else ()
+        unpacked: Val = Unknown("element", origin_of(target, frame), detail=("part", *of_loop) if of_loop else ())
         if isinstance(value, Obj) and isinstance(value.cls, Ext):
             unpacked = item(value, Const(position), origin_of(target, frame))
         assign(machine, element, unpacked, frame)
@@ -187,6 +193,11 @@ def _if(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     assert isinstance(node, ast.If)
     test = evaluate(machine, node.test, frame)
     known = truth(test)
+    # A chain of elifs is a deep tree on its else side: what is known to be passed over needs no recursion.
+    while known is False and len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
+        node = node.orelse[0]
+        test = evaluate(machine, node.test, frame)
+        known = truth(test)
     if known is not None:
         return execute(machine, node.body if known else node.orelse, frame)
     guard_value = test if isinstance(test, Unknown) else Unknown("condition", origin_of(node, frame))
@@ -257,7 +268,8 @@ def _for(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     iterable = evaluate(machine, node.iter, frame)
     items = known_items(iterable)
     origin = origin_of(node, frame)
-    if items is not None and len(items) <= UNROLL_MAX and not isinstance(iterable, Range):
+    # A count is a loop to remember, but for the layers that a network's constructor adds one by one.
+    if items is not None and len(items) <= UNROLL_MAX and (machine.building or not isinstance(iterable, Range)):
         return _unrolled(machine, node, items, frame)
     target = node.target.id if isinstance(node.target, ast.Name) else ""
     loop = Loop(origin, "for", iterable, trip_count(iterable), function=frame.function, target=target)
@@ -467,6 +479,13 @@ def _global(machine: Machine, node: ast.stmt, frame: Frame) -> str:
 
 
 def _delete(machine: Machine, node: ast.stmt, frame: Frame) -> str:
+    assert isinstance(node, ast.Delete)
+    for target in node.targets:
+        if isinstance(target, ast.Attribute | ast.Subscript) and not machine.guards and not machine.loops:
+            owner = evaluate(machine, target.value, frame)
+            key = Const(target.attr) if isinstance(target, ast.Attribute) else evaluate(machine, target.slice, frame)
+            if isinstance(owner, Map) and isinstance(key, Const):
+                owner.items.pop(key.value, None)
     return NEXT
 
 

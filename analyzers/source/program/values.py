@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 Scalar = str | int | float | bool | bytes | None
 
 
+#: Items of one sequence that are followed.
+SEQUENCE_MAX = 10_000
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where a value is written; ``file`` is ``launch`` for the command line."""
@@ -198,7 +202,11 @@ Val = (
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """Names of one function call or module body."""
+    """Names of one function call or module body.
+
+    ``yielded`` is what a generator gave; ``yields_more``: some of it in a loop or under an undecided condition, which
+    ``depth`` (loops and guards around the call) tells.
+    """
 
     module: Module
     names: dict[str, Val]
@@ -208,6 +216,9 @@ class Frame:
     self_: Val | None = None
     owner: ClassVal | None = None
     returned: list[Val] = field(default_factory=list)
+    yielded: list[Val] = field(default_factory=list)
+    yields_more: bool = False
+    depth: tuple[int, int] = (0, 0)
 
 
 NONE = Const(None)

@@ -67,6 +67,34 @@ def test_every_fact_name_is_in_the_schema() -> None:
     assert set(schema()["properties"]["facts"]["properties"]) == set(FACT_NAMES)
 
 
+def test_every_derived_quantity_is_in_the_schema() -> None:
+    from analyzers.source.workload import QUANTITIES
+
+    assert set(schema()["properties"]["derived"]["properties"]) == set(QUANTITIES)
+
+
+def test_what_follows_from_the_facts_is_told_with_how(schedmate: Run, job: Path) -> None:
+    (job / "train.py").write_text(
+        "import torch, torchvision\n"
+        "net = torchvision.models.resnet18().cuda()\n"
+        "data = torchvision.datasets.ImageFolder('train')\n"
+        "opt = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "crop = torchvision.transforms.RandomResizedCrop(224)\n"
+        "for epoch in range(3):\n"
+        "    for x, y in torch.utils.data.DataLoader(data, batch_size=64):\n"
+        "        net(x.cuda()).sum().backward()\n"
+        "        opt.step()\n"
+    )
+    words = ("analyze", job, "--command", "python train.py")
+    answer = json.loads(schedmate(*words, "--gpu-type", "a100", "--json").stdout)
+    jsonschema.validate(answer, schema())
+    flops, step = answer["derived"]["flops_per_step"], answer["derived"]["step_time_s"]
+    assert flops["value"] == pytest.approx(64 * 3 * 2 * 1.814e9, rel=0.001) and "resnet18" in flops["how"]
+    assert step["low"] < step["value"] < step["high"] and "rough" in step["how"]
+    shown = schedmate(*words).stdout
+    assert any(line.split()[:1] == ["flops_per_step"] for line in shown.splitlines()) and "step_time_s" not in shown
+
+
 def test_the_table_shows_values_with_their_evidence(schedmate: Run, job: Path) -> None:
     done = schedmate("analyze", job, "--command", "python train.py")
     assert done.returncode == 0, done.stderr
