@@ -12,6 +12,7 @@ from analyzers.source.program.operators import NUMBER_BITS_MAX, binary, compare,
 from analyzers.source.program.values import (
     NONE,
     SEQUENCE_MAX,
+    UNSEEN,
     Bound,
     ClassVal,
     Const,
@@ -260,6 +261,10 @@ def _call(machine: Machine, node: ast.expr, frame: Frame) -> Val:
         elif isinstance(value, Map):
             value.reads.update(value.items)
             kwargs.update({k: v for k, v in value.items.items() if isinstance(k, str)})
+            if value.open:
+                kwargs[UNSEEN] = value
+        else:
+            kwargs[UNSEEN] = value
     if isinstance(callee, Native) and callee.name == "exec":
         return exec_text(machine, args, frame, origin)
     if isinstance(callee, Ext) and callee.path == "eval" and len(args) == 1:
