@@ -8,10 +8,12 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TextIO, cast
 
 from prompts.errors import UserError
+from schedmate.files import whole_file
 from schedmate.ports import TraceNotes
 
 HEAD_BYTES = 16_384
@@ -73,22 +75,29 @@ def chunks(path: Path) -> Iterator[str]:
     return _guarded(path, _pieces)
 
 
-def writer_for(path: Path) -> TextIO:
-    """A text stream into a new file, packed as its name ends (.gz, .xz, .zst); `UserError` where it can not be."""
-    try:
-        if path.suffix == ".gz":
-            # No name and no time inside: the same jobs make the same bytes.
-            packed = gzip.GzipFile(filename="", fileobj=path.open("wb"), mode="wb", mtime=0)
-            return io.TextIOWrapper(cast(IO[bytes], packed), encoding="utf-8", newline="")
-        if path.suffix == ".xz":
-            return io.TextIOWrapper(lzma.LZMAFile(path, "wb"), encoding="utf-8", newline="")
-        if path.suffix in (".zst", ".zstd"):
-            zstd = _zstandard(path)
-            stream = zstd.ZstdCompressor().stream_writer(path.open("wb"), closefd=True)
-            return io.TextIOWrapper(stream, encoding="utf-8", newline="")
-        return path.open("w", encoding="utf-8", newline="")
-    except OSError as error:
-        raise UserError(f"{path}: can not be written: {error.strerror or error}", "choose another --out") from None
+@contextmanager
+def writer_for(path: Path) -> Iterator[TextIO]:
+    """A text stream into a file that is there once it is whole, packed as its name ends (.gz, .xz, .zst)."""
+    with whole_file(path, "name another file with --out, or make room") as raw:
+        packed = _packing(path, raw)
+        text = io.TextIOWrapper(packed, encoding="utf-8", errors="replace", newline="")
+        yield text
+        text.flush()
+        text.detach()
+        if packed is not raw:
+            packed.close()
+
+
+def _packing(path: Path, raw: IO[bytes]) -> IO[bytes]:
+    """What packs into a stream, which it leaves open."""
+    if path.suffix == ".gz":
+        # No name and no time inside: the same jobs make the same bytes.
+        return cast(IO[bytes], gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0))
+    if path.suffix == ".xz":
+        return cast(IO[bytes], lzma.LZMAFile(raw, "wb"))
+    if path.suffix in (".zst", ".zstd"):
+        return cast(IO[bytes], _zstandard(path).ZstdCompressor().stream_writer(raw, closefd=False))
+    return raw
 
 
 def _guarded(path: Path, read: Callable[[io.TextIOWrapper], Iterator[str]]) -> Iterator[str]:

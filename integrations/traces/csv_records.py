@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analyzers.types import JobRecord
-from integrations.traces.clock import Clock, number_or_time
+from integrations.traces.clock import Clock, number_or_time, settled
 from integrations.traces.csv_columns import Layout
 from integrations.traces.csv_rows import split
 from integrations.traces.values import (
@@ -63,10 +63,19 @@ class RecordMaker:
     def __call__(self, cells: list[str], number: int) -> JobRecord:
         if len(cells) < self._needed:
             raise BadValueError("too few columns")
-        submit_s = number_or_time(self._cell(cells, "submit"), self._units["submit"], "submit time", self._clock)
         status = state(self._cell(cells, "status"))
-        start_s = self._time(cells, "start", submit_s)
-        end_s = self._time(cells, "end", start_s)
+        submit_s, eligible_s, start_s, end_s = settled(
+            (
+                number_or_time(self._cell(cells, "submit"), self._units["submit"], "submit time", self._clock),
+                self._time(cells, "eligible"),
+                self._time(cells, "start"),
+                self._time(cells, "end"),
+            ),
+            self._stated_s(cells),
+            self._notes,
+        )
+        if submit_s is None:
+            raise BadValueError("submit time is missing")
         ran_s = self._duration(cells, start_s, end_s, status in UNENDED)
         if start_s is not None and end_s is not None and end_s < start_s:
             self._notes.remark(END_DROPPED)
@@ -88,7 +97,7 @@ class RecordMaker:
             peak_gpu_memory_mib=self._number(cells, "peak_gpu_memory_mib"),
             mean_gpu_utilization=self._share(cells, "mean_gpu_utilization"),
             peak_host_memory_mib=self._number(cells, "peak_host_memory_mib"),
-            eligible_s=self._time(cells, "eligible", submit_s),
+            eligible_s=eligible_s,
             end_s=end_s,
             state=status,
             partition=text(self._cell(cells, "partition")),
@@ -103,12 +112,22 @@ class RecordMaker:
         column = self._columns.get(canonical)
         return cells[column] if column is not None and column < len(cells) else ""
 
-    def _time(self, cells: list[str], canonical: str, not_before_s: float | None) -> float | None:
+    def _time(self, cells: list[str], canonical: str) -> float | None:
         cell = self._cell(cells, canonical)
         if not cell or not cell.strip():
             return None
         try:
-            return number_or_time(cell, self._units[canonical], canonical, self._clock, not_before_s)
+            return number_or_time(cell, self._units[canonical], canonical, self._clock)
+        except BadValueError:
+            return None
+
+    def _stated_s(self, cells: list[str]) -> float | None:
+        """The runtime as the row states it, None where it states none."""
+        stated = self._cell(cells, "duration").strip()
+        if not stated:
+            return None
+        try:
+            return duration_s(stated, self._units["duration"], "duration")
         except BadValueError:
             return None
 

@@ -86,6 +86,7 @@ class PaiTrace:
         if missing := [f"pai_{table}_table.csv" for table in ("job", "task") if table not in tables]:
             raise UserError(f"{path}: {' and '.join(missing)} is not beside it", "put the tables into one folder")
         notes.header.update({f"{table} table": str(found) for table, found in tables.items()})
+        notes.beside += [found for found in tables.values() if found != path]
         return _jobs(tables, notes)
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from analyzers.types import JobRecord
 from integrations.traces import slurm_values as slurm
-from integrations.traces.clock import Clock, number_or_time
+from integrations.traces.clock import Clock, number_or_time, settled
 from integrations.traces.slurm_jobs import Gathering, Measured, Row, record_of
 from integrations.traces.values import BadValueError, duration_s, text
 from prompts.errors import UserError
@@ -242,10 +242,17 @@ class _Reader:
 
     def row(self, cells: Sequence[str], job_id: str) -> Row:
         """The fields of a job's row; raises `BadValueError` for a submit time that is none."""
-        submit_s = self._time(cells, self._submit, "submit time", None)
-        start_s = self._optional(cells, self._start, "start", submit_s)
         elapsed_s = self._elapsed_s(cells)
-        ended = None if start_s is None else start_s + (elapsed_s or 0.0)
+        submit_s, eligible_s, start_s, end_s = settled(
+            (
+                self._time(cells, self._submit, "submit time"),
+                self._optional(cells, self._eligible, "eligible"),
+                self._optional(cells, self._start, "start"),
+                self._optional(cells, self._end, "end"),
+            ),
+            elapsed_s,
+            self._notes,
+        )
         nodes = self._first(cells, self._nodes)
         cpus = self._first(cells, self._cpus)
         asked, got = self._tres(cells, self._requested), self._tres(cells, self._allocated)
@@ -256,10 +263,10 @@ class _Reader:
             job_id=job_id,
             submit_s=submit_s,
             start_s=start_s,
-            end_s=self._optional(cells, self._end, "end", ended),
+            end_s=end_s,
             elapsed_s=elapsed_s,
             state=slurm.slurm_state(cells[self._state]),
-            eligible_s=self._optional(cells, self._eligible, "eligible", submit_s),
+            eligible_s=eligible_s,
             limit_s=None if self._limit is None else slurm.limit_s(cells[self._limit], self._limit_unit_s),
             requested=asked,
             allocated=got,
@@ -288,17 +295,15 @@ class _Reader:
             share,
         )
 
-    def _time(self, cells: Sequence[str], position: int, what: str, not_before_s: float | None) -> float | None:
+    def _time(self, cells: Sequence[str], position: int, what: str) -> float | None:
         cell = slurm.known(cells[position])
-        return number_or_time(cell, 1.0, what, self._clock, not_before_s) if cell else None
+        return number_or_time(cell, 1.0, what, self._clock) if cell else None
 
-    def _optional(
-        self, cells: Sequence[str], position: int | None, what: str, not_before_s: float | None
-    ) -> float | None:
+    def _optional(self, cells: Sequence[str], position: int | None, what: str) -> float | None:
         if position is None:
             return None
         try:
-            return self._time(cells, position, what, not_before_s)
+            return self._time(cells, position, what)
         except BadValueError:
             self._notes.remark(f"{what} is no time: not used")
             return None

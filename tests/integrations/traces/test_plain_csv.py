@@ -206,3 +206,10 @@ def test_a_long_header_is_read_in_time(tmp_path: Path) -> None:
     records, _ = open_trace(path)
     assert [record.duration_s for record in records] == [120.0]
     assert time.process_time() - since < 5
+
+
+@pytest.mark.parametrize(("column", "cell"), [("duration", "3600"), ("elapsed", "01:00:00")])
+def test_the_hour_that_comes_twice_is_what_the_row_says(read, column: str, cell: str) -> None:
+    row = f"1,2026-10-25T01:50:00,2026-10-25T02:30:00,2026-10-25T03:30:00,{cell},1"
+    (record,), notes = read(f"id,submit,start,end,{column},gpus\n{row}\n", timezone="Europe/Berlin")
+    assert (record.start_s, record.end_s, notes.remarks) == (1792891800.0, 1792895400.0, {})

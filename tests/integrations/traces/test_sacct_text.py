@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from integrations.traces.clock import NEVER, TWICE
 from prompts.errors import UserError
 
 BASE = {
@@ -256,13 +257,49 @@ def test_bad_rows_are_counted(read, row: dict[str, str], reason: str) -> None:
     assert notes.skipped == {reason: 1} and notes.examples == [f"line 2: {reason}"]
 
 
-def test_local_times_and_the_hour_that_comes_twice(read) -> None:
-    summer = {"Submit": "2026-10-25T02:30:00", "Eligible": "2026-10-25T02:30:00", "Start": "2026-10-25T02:10:00"}
-    row = {**summer, "End": "2026-10-25T02:40:00", "Elapsed": "01:30:00"}
-    (record,), notes = read(dump(row), timezone="Europe/Berlin")
-    assert record.submit_s == 1792888200  # 00:30 UTC, the first of the two
-    assert record.start_s == record.submit_s + 40 * 60  # 02:10 again: it can not lie before the submission
-    assert notes.header["timezone"] == "Europe/Berlin" and sum(notes.remarks.values()) >= 2
+FIRST_S, SECOND_S = 1792888200.0, 1792891800.0  # 02:30 in Berlin, before and after the clock was put back
+
+
+@pytest.mark.parametrize(
+    ("row", "expected", "told"),
+    [
+        # Only the second 02:30 is an hour before 03:30; the submission may be either.
+        (("", "02:30", "02:30", "03:30", "3600"), (SECOND_S, SECOND_S, SECOND_S + 3600), 1),
+        (("", "02:30", "02:30", "03:30", "7200"), (FIRST_S, FIRST_S, SECOND_S + 3600), 0),
+        # It started after it was submitted, and ended after it started.
+        (("", "02:30", "02:10", "02:40", "1800"), (FIRST_S, SECOND_S - 1200, SECOND_S + 600), 0),
+        (("", "01:50", "02:30", "02:30", "3600"), (FIRST_S - 2400, FIRST_S, SECOND_S), 0),
+        (("", "01:50", "02:50", "02:10", "1200"), (FIRST_S - 2400, FIRST_S + 1200, SECOND_S - 1200), 0),
+        # Suspended for ten minutes: a runtime shorter than end minus start, never a longer one.
+        (("", "01:50", "02:30", "03:30", "3000"), (FIRST_S - 2400, SECOND_S, SECOND_S + 3600), 0),
+        (("", "01:50", "02:30", "03:30", "3700"), (FIRST_S - 2400, FIRST_S, SECOND_S + 3600), 0),
+        # Cancelled while it waited: not before it was submitted.
+        (("CANCELLED by 7", "02:50", "None", "02:10", "0"), (FIRST_S + 1200, None, SECOND_S - 1200), 0),
+        (("CANCELLED by 7", "01:50", "None", "02:10", "0"), (FIRST_S - 2400, None, FIRST_S - 1200), 1),
+        (("PENDING", "02:30", "Unknown", "Unknown", "0"), (FIRST_S, None, None), 1),
+        (("RUNNING", "02:30", "04:00", "Unknown", "9"), (SECOND_S, SECOND_S + 5400, None), 1),
+    ],
+)
+def test_the_hour_that_comes_twice_is_what_the_row_says(
+    read, row: tuple[str, ...], expected: tuple[float | None, ...], told: int
+) -> None:
+    state, *clocks, elapsed = row
+    times = [f"2026-10-25T{each}:00" if ":" in each else each for each in clocks]
+    cells = dict(zip(("Submit", "Start", "End"), times, strict=True)) | {"Eligible": times[0], "ElapsedRaw": elapsed}
+    columns = tuple("ElapsedRaw" if name == "Elapsed" else name for name in BASE)
+    (record,), notes = read(
+        dump(cells | ({"State": state} if state else {}), columns=columns), timezone="Europe/Berlin"
+    )
+    assert (record.submit_s, record.start_s, record.end_s) == expected and record.eligible_s == record.submit_s
+    assert notes.remarks == ({TWICE: told} if told else {})
+    assert all(type(each) is float for each in (record.submit_s, record.eligible_s))
+
+
+def test_a_time_that_clocks_skip_is_told(read) -> None:
+    row = {"Submit": "2026-03-29T02:30:00", "Eligible": "2026-03-29T02:30:00", "Start": "2026-03-29T03:31:00"}
+    cells = {**row, "End": "2026-03-29T04:31:00"}
+    (record,), notes = read(dump(cells), timezone="Europe/Berlin")
+    assert (record.start_s, record.duration_s, notes.remarks) == (record.submit_s + 60, 3600, {NEVER: 1})
 
 
 @pytest.mark.parametrize("column", ["JobID", "Submit", "Start", "State"])

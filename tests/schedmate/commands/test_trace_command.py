@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from importlib.resources import files
@@ -99,6 +100,30 @@ def test_an_empty_stretch_says_from_when_to_when_there_is_something(
     assert "(Europe/Berlin)" in run.stderr
 
 
+@pytest.mark.parametrize("name", ["old.csv", "old.csv.gz", "old.swf.xz", "old.csv.zst"])
+def test_a_conversion_that_fails_half_way_leaves_the_old_file(schedmate, tmp_path: Path, name: str) -> None:
+    """The trace is damaged near its end: most of the new file has been written when that shows."""
+    damaged, old = tmp_path / "jobs.gz", tmp_path / name
+    damaged.write_bytes(gzip.compress(DUMP.read_bytes())[:-4])
+    old.write_text("old")
+    run = schedmate("trace", "convert", damaged, "--out", old)
+    assert run.returncode == 2 and "ends early" in run.stderr
+    assert old.read_text() == "old" and set(tmp_path.iterdir()) == {damaged, old}
+    run = schedmate("trace", "convert", DUMP, "--out", old)
+    assert run.returncode == 0 and f"as {'swf' if 'swf' in name else 'csv'}" in run.stdout
+    assert told(schedmate("trace", "describe", old, "--json"))["jobs"] > 200
+
+
+def test_no_table_of_a_trace_is_written_over(schedmate, tmp_path: Path) -> None:
+    job, task = tmp_path / "pai_job_table.csv", tmp_path / "pai_task_table.csv"
+    job.write_text("j1,i1,u1,Terminated,10.0,90.0\n")
+    task.write_text("j1,tensorflow,1.0,Terminated,20.0,90.0,600.0,30.0,100.0,V100\n")
+    for words in (("convert", job, "--out", task), ("describe", job, "--out", task)):
+        run = schedmate("trace", *words)
+        assert run.returncode == 2 and "pai_task_table.csv itself, which is read" in run.stderr
+    assert task.read_text().startswith("j1,tensorflow")
+
+
 def test_formats(schedmate) -> None:
     document = told(schedmate("trace", "formats", "--json"))
     assert {"csv", "swf", "sacct", "sacct-json", "philly", "helios", "acme", "pai", "openb"} <= set(document["read"])
@@ -119,10 +144,13 @@ def test_a_dump_is_replayed_on_nodes_without_types(schedmate) -> None:
         (("describe", DUMP, "--timezone", "Moon/Sea"), "Moon/Sea"),
         (("describe", DUMP, "--format", "philly"), "no JSON array"),
         (("describe", DUMP, "--format", "fax"), "no trace_formats named 'fax'"),
-        (("describe", DUMP, "--out", "no/such/folder/p.html"), "can not be written"),
+        (("describe", DUMP, "--out", "no/such/folder/p.html"), "cannot be written"),
         (("convert", DUMP, "--out", "x", "--to", "fax"), "no trace_writers named 'fax'"),
-        (("convert", DUMP, "--out", "no/such/folder/x"), "can not be written"),
-        (("convert", DUMP, "--out", DUMP), "is the trace itself"),
+        (("convert", DUMP, "--out", "no/such/folder/x"), "cannot be written"),
+        (("convert", DUMP, "--out", DUMP, "--to", "csv"), "jobs.sacct itself, which is read here"),
+        (("describe", DUMP, "--out", DUMP), "jobs.sacct itself, which is read here"),
+        (("convert", DUMP, "--out", "o.xml"), ".xml says no form to write (csv, swf); say which with --to"),
+        (("convert", DUMP, "--out", "o.csv.bz2"), ".bz2 says no form to write"),
         (("convert", DUMP, "--out", "x", "--from", "Tuesday"), "not a moment"),
     ],
 )
