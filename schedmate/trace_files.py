@@ -44,6 +44,8 @@ def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
             head = stream.read(size)
     except _DamagedError as error:
         raise _damaged(path, error) from None
+    except OSError as error:
+        raise _unreadable(path, error) from None
     if not head:
         raise UserError(f"{path}: the file is empty", "give a trace with at least one job")
     for magic, packer in _OTHER_PACKERS.items():
@@ -113,9 +115,7 @@ def _guarded(path: Path, read: Callable[[io.TextIOWrapper], Iterator[str]]) -> I
     except _DamagedError as error:
         raise _damaged(path, error, number if read is _bounded_lines else None) from None
     except OSError as error:
-        raise UserError(
-            f"{path}: {error.strerror or error} after line {number}", "check the disk and try again"
-        ) from None
+        raise _unreadable(path, error, number) from None
 
 
 def _bounded_lines(text: io.TextIOWrapper) -> Iterator[str]:
@@ -146,7 +146,11 @@ def _open_binary(path: Path) -> BinaryIO:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UserError(f"{path}: can not be opened: {reason}", "check the path") from None
-    start = raw.peek(6)
+    try:
+        start = raw.peek(6)
+    except OSError as error:
+        raw.close()
+        raise _unreadable(path, error) from None
     packer = next((name for magic, name in _PACKED.items() if start.startswith(magic)), None)
     if packer is None:
         return raw
@@ -236,6 +240,13 @@ def _looks_binary(head: bytes) -> bool:
     text = head.decode(_encoding(head), "replace")
     garbage = sum(1 for c in text if c == _UNREADABLE or (c < " " and c not in "\t\r\n\f\v\x1b"))
     return garbage > _MAX_GARBAGE_SHARE * len(text)
+
+
+def _unreadable(path: Path, error: OSError, line: int = 0) -> UserError:
+    where = f" after line {line}" if line else ""
+    return UserError(
+        f"{path}: can not be read{where}: {error.strerror or error}", "check the disk, or copy the file and read that"
+    )
 
 
 def _damaged(path: Path, error: _DamagedError, line: int | None = None) -> UserError:

@@ -10,9 +10,11 @@ from integrations.traces.csv_columns import Layout
 from integrations.traces.csv_rows import split
 from integrations.traces.values import (
     END_DROPPED,
+    NO_VALUE,
     UNENDED,
     BadValueError,
     duration_s,
+    not_used,
     optional_number,
     outcome_of,
     state,
@@ -114,11 +116,12 @@ class RecordMaker:
 
     def _time(self, cells: list[str], canonical: str) -> float | None:
         cell = self._cell(cells, canonical)
-        if not cell or not cell.strip():
+        if _is_none(cell):
             return None
         try:
             return number_or_time(cell, self._units[canonical], canonical, self._clock)
         except BadValueError:
+            self._notes.remark(not_used(canonical))
             return None
 
     def _stated_s(self, cells: list[str]) -> float | None:
@@ -148,16 +151,22 @@ class RecordMaker:
 
     def _requested(self, cells: list[str]) -> float | None:
         cell = self._cell(cells, "requested")
-        if not cell:
+        if _is_none(cell):  # "UNLIMITED", "-1", blank: no limit is known, the row is still good
             return None
         try:
             return duration_s(cell, self._units.get("requested", 1.0), "requested") or None
-        except BadValueError:  # "UNLIMITED", "-1", blank: no limit is known, the row is still good
+        except BadValueError:
+            self._notes.remark(not_used("requested"))
             return None
 
     def _number(self, cells: list[str], canonical: str) -> float | None:
         cell = self._cell(cells, canonical)
-        return optional_number(cell) if cell else None
+        if _is_none(cell):
+            return None
+        value = optional_number(cell)
+        if value is None:
+            self._notes.remark(not_used(canonical))
+        return value
 
     def _count(self, cells: list[str], canonical: str) -> int | None:
         value = self._number(cells, canonical)
@@ -172,3 +181,7 @@ class RecordMaker:
         if value is None or value > 100:
             return None
         return value / 100 if value > 1 else value
+
+
+def _is_none(cell: str) -> bool:
+    return not cell or cell.strip().lower() in NO_VALUE

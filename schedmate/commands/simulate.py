@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -242,11 +243,11 @@ def _policies(text: str) -> list[str]:
 
 def _read(path: Path, format_name: str | None, options: Mapping[str, str]) -> tuple[list[JobRecord], TraceNotes]:
     """All jobs, each once, in order of submission; ties keep the order of the file."""
-    from schedmate.repeats import each_once
+    from schedmate.repeats import jobs_once
     from schedmate.traces import open_trace
 
-    records, notes = open_trace(path, format_name, options)
-    return sorted(each_once(records, notes), key=lambda record: record.submit_s), notes
+    opened = partial(open_trace, path, format_name, options)
+    return jobs_once(opened, lambda records, _: sorted(records, key=lambda record: record.submit_s))
 
 
 def _of_any_type(jobs: Sequence[JobRecord]) -> tuple[list[JobRecord], int]:

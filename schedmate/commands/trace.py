@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from schedmate.console import err, out, print_json, progress, safe
 if TYPE_CHECKING:
     from analyzers.types import JobRecord
     from schedmate.ports import TraceNotes
+    from schedmate.trace_summary import Collected
 
 app = typer.Typer(no_args_is_help=True, help="Look into job traces and convert them.")
 _ANOTHER_PAGE = "name another file with --out"
@@ -48,31 +50,38 @@ def describe(
     Example: schedmate trace describe jobs.sacct --timezone Europe/Berlin --out jobs.html
     """
     from schedmate.commands.trace_words import print_summary
+    from schedmate.durations import zone_named
     from schedmate.files import check_output, refuse_inputs, write_whole
+    from schedmate.repeats import jobs_once
     from schedmate.trace_summary import collect, summarise
     from schedmate.traces import format_name_of, open_trace, told_skips, trace_options
 
     options = trace_options(column or [], time_unit, delimiter, timezone)
     name = format_ or format_name_of(trace)
-    records, notes = open_trace(trace, name, options)
-    if page is not None:
-        check_output(page, _ANOTHER_PAGE)
-        refuse_inputs(page, [trace, *notes.beside], _ANOTHER_PAGE)
-    with progress("reading", None) as advance:
-        jobs = collect(records, advance)
+
+    def collected(records: Iterator[JobRecord], notes: TraceNotes) -> Collected:
+        if page is not None:
+            check_output(page, _ANOTHER_PAGE)
+            refuse_inputs(page, [trace, *notes.beside], _ANOTHER_PAGE)
+        with progress("reading", None) as advance:
+            return collect(records, advance)
+
+    jobs, notes = jobs_once(partial(open_trace, trace, name, options), collected)
+    read_as = timezone or str(notes.header.get("timezone") or notes.local_zone or "UTC")
+    zone = zone_named(read_as.removesuffix(" (assumed)"))
     summary: dict[str, Any] = {"file": str(trace), "format": name, **summarise(jobs, notes)}
     if page is not None:
         from schedmate.trace_summary.page import page as drawn
         from schedmate.trace_summary.summary import unix_begin_s
 
-        write_whole(page, drawn(jobs, summary, unix_begin_s(jobs, notes)), _ANOTHER_PAGE)
+        write_whole(page, drawn(jobs, summary, unix_begin_s(jobs, notes), zone), _ANOTHER_PAGE)
     summary["page"] = None if page is None else str(page)
     if json_:
         print_json(summary)
         return
     for line in told_skips(trace, notes):
         err().print(safe(line), soft_wrap=True)
-    print_summary(summary)
+    print_summary(summary, zone)
 
 
 @app.command()
@@ -100,21 +109,25 @@ def convert(
     from schedmate.commands.replay_flags import ends_before_it_begins
     from schedmate.durations import parse_moment, zone_named
     from schedmate.files import check_output, refuse_inputs
+    from schedmate.repeats import jobs_once
     from schedmate.trace_files import writer_for
     from schedmate.traces import open_trace, told_skips, trace_options, writer_named
 
     writer = writer_named(to or _form_of(target))
     check_output(target, _ANOTHER_OUT)
-    records, notes = open_trace(trace, format_, trace_options(column or [], time_unit, delimiter, timezone))
-    refuse_inputs(target, [trace, *notes.beside], _ANOTHER_OUT)
+    options = trace_options(column or [], time_unit, delimiter, timezone)
     zone = zone_named(timezone or "UTC")
     first_s = parse_moment(begin, "--from", zone) if begin else float("-inf")
     last_s = parse_moment(end, "--until", zone) if end else float("inf")
     if begin and end and last_s <= first_s:
         raise ends_before_it_begins(begin, end)
-    chosen = _submitted(records, first_s, last_s, notes, timezone)
-    with writer_for(target) as stream:
-        count, lost = writer.write(chosen, stream, notes)
+
+    def written(records: Iterator[JobRecord], notes: TraceNotes) -> tuple[int, Mapping[str, int]]:
+        refuse_inputs(target, [trace, *notes.beside], _ANOTHER_OUT)
+        with writer_for(target) as stream:
+            return writer.write(_submitted(records, first_s, last_s, notes, timezone), stream, notes)
+
+    (count, lost), notes = jobs_once(partial(open_trace, trace, format_, options), written)
     if json_:
         print_json(
             {

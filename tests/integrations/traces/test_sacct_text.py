@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from integrations.traces.clock import NEVER, TWICE
+from integrations.traces.csv_rows import HEADER_AGAIN
 from prompts.errors import UserError
 
 BASE = {
@@ -189,14 +192,44 @@ def test_a_requeued_job_that_waits_has_not_ended(read) -> None:
 
 
 def test_a_requeued_job_that_runs_has_run_in_all_its_runs(read) -> None:
-    (record,), _ = read(dump({"State": "REQUEUED"}, {"State": "RUNNING", "End": "Unknown", "Elapsed": "00:30:00"}))
+    again = {"Submit": "2026-03-01T11:05:01", "Start": "2026-03-01T12:00:00"}
+    (record,), _ = read(
+        dump({"State": "REQUEUED"}, {**again, "State": "RUNNING", "End": "Unknown", "Elapsed": "00:30:00"})
+    )
     assert (record.duration_s, record.ran_so_far_s, record.end_s, record.attempts) == (None, 5400, None, 2)
+
+
+def test_rows_of_one_run_from_two_dumps_are_no_two_attempts(read) -> None:
+    """The dumps were put together where the one ends and the other begins with the same job."""
+    runs = {"State": "RUNNING", "End": "Unknown", "Elapsed": "00:10:00"}
+    waits = {"State": "PENDING", "Start": "Unknown", "End": "Unknown", "Elapsed": "00:00:00"}
+    for rows in ((runs, {}), ({}, runs), (waits, runs, {}), ({}, {})):
+        (record,), notes = read(dump(*rows))
+        assert (record.duration_s, record.state, record.attempts or 1) == (3600, "completed", 1)
+        assert notes.rows == 1 and sum(notes.skipped.values()) == len([row for row in rows if row is not waits]) - 1
+
+
+def test_a_header_in_the_middle_is_told_as_such(read) -> None:
+    """After it the rows are of another dump, also of a job that the first one ended with."""
+    for end in ("", "|"):
+        first, second = dump({"State": "REQUEUED"}, end=end), dump({"State": "REQUEUED"}, {"JobID": "13"}, end=end)
+        records, notes = read(first + second)
+        assert [(record.job_id, record.attempts) for record in records] == [("12", None), ("12", None), ("13", None)]
+        assert notes.remarks == {HEADER_AGAIN: 1} and not notes.skipped
+    with pytest.raises(UserError, match="line 3 is a header of other columns"):
+        read(dump({}) + dump({}, columns=tuple(reversed(BASE))))
 
 
 def test_an_end_before_the_start_beside_a_good_runtime_is_counted(read) -> None:
     (record,), notes = read(dump({"End": "2026-03-01T10:04:00"}))
     assert (record.start_s, record.duration_s, record.end_s) == (SUBMIT_S + 300, 3600, None)
     assert notes.remarks == {"end before start: the end is not used": 1}
+
+
+@pytest.mark.parametrize("cell", ["-4", "nan", "inf", "soon"])
+def test_a_limit_that_is_none_is_counted(read, cell: str) -> None:
+    (record,), notes = read(dump({"Timelimit": cell}))
+    assert record.requested_s is None and notes.remarks == {"limit can not be read: not used": 1}
 
 
 def test_restarts_are_attempts(read) -> None:
@@ -221,6 +254,31 @@ def test_waiting_array_tasks_are_written_out(read) -> None:
 def test_an_absurd_array_stays_one_row(read) -> None:
     row = {"JobID": "40_[0-999999999]", "State": "PENDING", "Start": "Unknown", "AllocTRES": ""}
     assert len(read(dump(row))[0]) == 1
+
+
+@pytest.mark.parametrize("end", ["", "|"])
+@pytest.mark.parametrize("last", [(), ("MaxRSS",), ("MaxRSS", "Comment"), ("AdminComment",)])
+@pytest.mark.parametrize("name", ["a|b", "|", "a||b|c|"])
+def test_a_delimiter_in_the_name_whatever_the_row_ends_in(read, end: str, last: tuple[str, ...], name: str) -> None:
+    """The last cells of a job's row are empty: no sign of a bar at the end of rows, as the header would have."""
+    for columns in ((*BASE, *last), (*(column for column in BASE if column != "JobName"), "JobName", *last)):
+        (record,), notes = read(dump({"JobName": name}, columns=columns, end=end))
+        plain = read(dump({}, columns=columns, end=end))[0][0]
+        assert (replace(record, name="train"), record.name, notes.skipped) == (plain, name, {})
+
+
+def test_a_row_that_is_not_mended_says_what_it_may_be(read) -> None:
+    records, notes = read(dump({"Timelimit": "a|b"}, {"JobID": "13", "Timelimit": "a|b|c"}, {"JobID": "14"}))
+    assert [record.job_id for record in records] == ["14"]
+    assert notes.skipped == {
+        "one cell more than columns, perhaps a | in JobName": 1,
+        "some cells more than columns, perhaps a | in JobName": 1,
+    }
+
+
+def test_rows_with_a_bar_at_their_end_under_a_header_without(read) -> None:
+    header, _, row = dump({}).partition("\n")
+    assert read(f"{header}\n{row.strip()}|\n")[0] == read(dump({}))[0]
 
 
 def test_the_delimiter_and_line_breaks_inside_texts(read) -> None:
