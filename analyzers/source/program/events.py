@@ -39,8 +39,8 @@ class Loop:
 class Call:
     """A call into a library, or of something unknown (then ``path`` starts with ``?``).
 
-    ``callers`` are the functions it was made in, innermost first (for instances of the tree's classes only). It is
-    ``open`` where it is given arguments that are not known (``**options``).
+    ``open``: it has keywords that nobody has seen (``**mapping``), so that what is not given may be given.
+    ``callers`` are the functions it was made in, innermost first (for instances of the tree's classes only).
     """
 
     path: str

@@ -12,6 +12,7 @@ from analyzers.source.program.operators import NUMBER_BITS_MAX, binary, compare,
 from analyzers.source.program.values import (
     NONE,
     SEQUENCE_MAX,
+    UNSEEN,
     Bound,
     ClassVal,
     Const,
@@ -23,7 +24,6 @@ from analyzers.source.program.values import (
     Module,
     Native,
     Obj,
-    OpenArguments,
     Origin,
     Range,
     Seq,
@@ -265,28 +265,19 @@ def _call(machine: Machine, node: ast.expr, frame: Frame) -> Val:
         elif isinstance(value, Map):
             value.reads.update(value.items)
             kwargs.update({k: v for k, v in value.items.items() if isinstance(k, str)})
-            more = more or value.open
+            if value.open:
+                kwargs[UNSEEN] = value
         else:
-            more = True
-        if keyword.arg is None and not (isinstance(value, Map) and not value.open) and isinstance(callee, ClassVal):
-            _leave_open(callee, len(args), kwargs, origin)
+            kwargs[UNSEEN] = value
     if isinstance(callee, Native) and callee.name == "exec":
         return exec_text(machine, args, frame, origin)
     if isinstance(callee, Ext) and callee.path == "eval" and len(args) == 1:
         named = _named_by(args[0])
         if named is not None:
             return evaluate(machine, named, frame)
-    return machine.call(callee, args, OpenArguments(kwargs) if more else kwargs, origin)
-
-
-def _leave_open(cls: ClassVal, given: int, kwargs: dict[str, Val], origin: Origin) -> None:
-    """``Settings(**what)`` where ``what`` is not all known: it may set any field, so that no default holds."""
-    from analyzers.source.program.attributes import class_attribute
-    from analyzers.source.program.calls import fields_of
-
-    if class_attribute(cls, "__init__") is None:
-        for name in list(fields_of(cls))[given:]:
-            kwargs.setdefault(name, Unknown("configuration", origin))
+    if more:
+        kwargs.setdefault(UNSEEN, Unknown("arguments", origin))
+    return machine.call(callee, args, kwargs, origin)
 
 
 def _named_by(text: Val) -> ast.expr | None:

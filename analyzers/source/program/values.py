@@ -200,10 +200,6 @@ Val = (
 )
 
 
-class OpenArguments(dict[str, Val]):
-    """Arguments by name, beside others that are not known (``**options``)."""
-
-
 @dataclass(slots=True, eq=False)
 class Frame:
     """Names of one function call or module body.
@@ -226,6 +222,8 @@ class Frame:
 
 
 NONE = Const(None)
+#: Stands among the keywords of a call for those that ``**mapping`` gives and nobody has seen.
+UNSEEN = "**"
 
 
 def truth(value: Val) -> bool | None:
