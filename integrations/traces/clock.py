@@ -112,8 +112,8 @@ def settled(times: Sequence[float | None], ran_s: float | None, notes: TraceNote
         notes.remark(NEVER)
     elif len(fitting) > 1:
         notes.remark(TWICE)
-    nearest = min(fitting, key=span_s)
-    return list(nearest)
+    shortest: Sequence[float | None] = min(fitting, key=span_s)
+    return list(shortest)
 
 
 def _offset_of(moment: datetime, zone: tzinfo) -> float:

@@ -176,7 +176,7 @@ def _accumulation(reading: Reading, training: Training) -> int | None:
         reading.offer("grad_accum", int(setting[0]), max(0.7, setting[1].confidence), setting[1].origin)
         return int(setting[0])
     if training.call is None or training.trainer:
-        if training.unseen:
+        if training.unseen or "open_trainer" in reading.settings:
             return None
         if "lightning" in reading.settings and training.trainer:
             reading.offer("grad_accum", 1, 0.85)

@@ -170,6 +170,9 @@ def _image_size(reading: Reading) -> None:
     known = dataset_entry(str(reading.value("dataset") or ""))
     if setting is not None and known is not None and setting[0] == (known.image_size or 0) ** 2:
         setting = None  # the pixels of a flattened image
+    cut = any(call.name in _CROPS and "transforms" in call.path for call in reading.calls)
+    if cut and setting is not None and setting[1].confidence < 0.85 and setting[1].origin.how == "literal":
+        setting = None  # cut to a size that is not known; what something else is called so by the way is another one
     if setting is not None and 0 < setting[0] < 10_000:
         reading.offer("image_size", int(setting[0]), max(0.7, setting[1].confidence), setting[1].origin)
         return

@@ -301,6 +301,9 @@ def _object_name(reading: Reading, model: Obj) -> tuple[str, float, Origin] | No
         inside = _object_name(reading, part) if part is not None else None
         if inside is not None:
             return inside
+        configured = _configured_name(model)
+        if configured is not None:
+            return configured
         maker = _maker(reading, model)
         if maker is not None:
             return maker, 0.88, model.origin
@@ -373,6 +376,19 @@ def _is_network(value: Obj) -> bool:
     return (
         re.match(r"(torch\.nn|nn|torchvision\.models|timm|transformers|torch\.hub\.load)\b", value.cls.path) is not None
     )
+
+
+def _configured_name(model: Obj) -> tuple[str, float, Origin] | None:
+    """The name that a model's configuration carries; a class alone tells little where that name is not known."""
+    config = model.attrs.get("config") or (model.call.args[0] if model.call is not None and model.call.args else None)
+    values = config.attrs if isinstance(config, Obj) else config.items if isinstance(config, Map) else {}
+    name = values.get("name")
+    text = as_text(name)
+    if text:
+        return text, 0.87, name.origin if isinstance(name, Const) else model.origin
+    if name is not None and not isinstance(name, Const) and isinstance(model.cls, ClassVal):
+        return model.cls.name, 0.45, model.origin
+    return None
 
 
 def _shape(model: Obj) -> str:

@@ -213,14 +213,20 @@ def _trainer(reading: Reading, call: Call) -> None:
             value = given.get(name)
             if value is None and isinstance(call.result, Obj):
                 value = call.result.attrs.get(name)
-            if (value is None or (isinstance(value, Const) and value.value is None)) and name in _HF_DEFAULTS:
+            if (
+                (value is None or (isinstance(value, Const) and value.value is None))
+                and name in _HF_DEFAULTS
+                and not call.open
+            ):
                 value = Const(_HF_DEFAULTS[name], Origin(call.origin.file, call.origin.line, "default"))
             reading.set(setting, value, 0.9, call.origin)
         reading.set("hf", Const(True, call.origin), 0.9)
     elif matches(call.path, LIGHTNING_TRAINERS):
         for name, setting in _LIGHTNING.items():
             reading.set(setting, call.kwargs.get(name), 0.9, call.origin)
-        if "max_epochs" not in call.kwargs and "max_steps" not in call.kwargs and "fast_dev_run" not in call.kwargs:
+        if call.open:
+            reading.set("open_trainer", Const(True, call.origin), 0.9)
+        elif "max_epochs" not in call.kwargs and "max_steps" not in call.kwargs and "fast_dev_run" not in call.kwargs:
             reading.set("epochs", Const(1000, Origin(call.origin.file, call.origin.line, "default")), 0.75)
         reading.set("lightning", Const(True, call.origin), 0.9)
     elif call.name == "Accelerator" and "accelerate" in call.path:

@@ -343,6 +343,8 @@ def _precision(reading: Reading, training: Training) -> None:
         return
     if training.unseen or not (reading.followed or reading.launch.entry is None):
         return
+    if "open_trainer" in reading.settings:
+        return
     if any(c.name == "autocast" and _undecided(c.argument(None, "enabled")) for c in reading.calls):
         return
     if "deepspeed" in reading.settings and reading.launch.entry is None:

@@ -6,6 +6,7 @@ import ast
 import re
 
 from analyzers.source.idioms.named import launch_options
+from analyzers.source.idioms.schedule import test_text
 from analyzers.source.idioms.training import Training, is_estimator
 from analyzers.source.program.events import Call
 from analyzers.source.program.values import Const, Origin
@@ -109,7 +110,7 @@ def _resumable(reading: Reading, training: Training) -> None:
             call.name in ("restore",) and re.search(r"checkpoint|orbax|train", call.path, re.IGNORECASE)
         ):
             reading.offer("resumable", True, 0.85, call.origin)
-        elif call.name == "load_state_dict" and ("optim" in call.path.lower() or call.guards):
+        elif call.name == "load_state_dict" and ("optim" in call.path.lower() or _for_going_on(call)):
             reading.offer("resumable", True, 0.82, call.origin)
     if training.call is not None and training.trainer:
         path = training.call.argument(None, "ckpt_path", "resume_from_checkpoint")
@@ -138,6 +139,14 @@ def _index_of(reading: Reading, call: Call | None) -> int:
     )
 
 
+def _for_going_on(call: Call) -> bool:
+    """Whether weights are loaded under a condition that asks for an earlier run's."""
+    return any(_EARLIER_RUN.search(test_text(guard)) for guard in call.guards)
+
+
+_EARLIER_RUN = re.compile(r"resum|restart|continu|checkpoint|ckpt|snapshot|exist|isfile|load", re.IGNORECASE)
+
+
 def _loads_aside(reading: Reading) -> bool:
     """Whether a function that runs could load weights, in a branch that this launch does not take."""
     met = {(call.origin.file, call.origin.line) for call in reading.calls if call.name in _LOADS}
@@ -156,13 +165,19 @@ _LOADS = frozenset({"load_state_dict", "load_weights", "load_checkpoint", "load_
 
 def _restart_path(reading: Reading) -> Origin | None:
     """An option, a value read or a call named for going on from a checkpoint, in code that runs."""
+    elsewhere: set[int] = set()
     for path, node in reading.reached():
         name = ""
+        if id(node) in elsewhere:
+            continue
         if isinstance(node, ast.Call):
+            if _OTHER_RESUME.search(_callee(node)):
+                elsewhere.update(id(part) for part in ast.walk(node))
+                continue
             name = _declared(node) or _passed(node) or _called(node)
         elif isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Load):
             read = node.attr if isinstance(node, ast.Attribute) else node.id
-            name = "" if _PLACE.search(read) else read
+            name = "" if _PLACE.search(read) or read in _LOADS else read
         elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             name = node.slice.value if isinstance(node.slice.value, str) else ""
         elif isinstance(node, ast.Compare):
@@ -185,11 +200,21 @@ def _passed(node: ast.Call) -> str:
     for keyword in node.keywords:
         off = isinstance(keyword.value, ast.Constant) and keyword.value.value in (None, False)
         if keyword.arg and not off and _RESUME_NAME.search(keyword.arg):
-            return "" if _OTHER_RESUME.search(ast.unparse(node.func)[:200]) else keyword.arg
+            return keyword.arg
     return ""
+
+
+def _callee(node: ast.Call) -> str:
+    """What is called, as far as it is written in names."""
+    parts: list[str] = []
+    function: ast.expr = node.func
+    while isinstance(function, ast.Attribute):
+        parts.append(function.attr)
+        function = function.value
+    return ".".join([getattr(function, "id", ""), *reversed(parts)])
 
 
 def _called(node: ast.Call) -> str:
     """The name of a called function that looks for the last checkpoint or resumes."""
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    name = _callee(node).rpartition(".")[2]
     return name if _RESUMING_CALL.search(name) else ""

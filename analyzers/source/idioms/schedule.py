@@ -153,6 +153,8 @@ def _from_loops(reading: Reading, training: Training) -> None:
         last = count_of(loops[innermost_data]) if innermost_data is not None else None
         if last is not None:
             reading.offer("max_steps", epochs * int(as_number(last) or 0), 0.8, last.origin, "computed")
+        elif len(loops) == 1 and not training.slices:  # the whole data in one batch: one step an epoch
+            reading.offer("max_steps", epochs, 0.7, _place(count, loops[index]), "computed")
         return
     if epoch is not None:
         steps = 1

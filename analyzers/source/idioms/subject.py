@@ -143,6 +143,8 @@ def offer_workload(reading: Reading, training: Training) -> None:
             reading.offer("workload_type", "finetune", 0.85, loaded.origin)
         elif (start := _start_weights(reading)) is not None:
             reading.offer("workload_type", "finetune", 0.75, start)
+        elif _says_finetune(reading, training.call):
+            reading.offer("workload_type", "finetune", 0.7, training.call.origin)
         else:
             reading.offer("workload_type", "train", 0.88, training.call.origin)
         return
@@ -181,6 +183,15 @@ _START_WEIGHTS = (
     "pretrained_model", "pretrained_checkpoint", "pretrained_model_path", "pretrain_path", "pretrain_weights",
     "load_pretrained", "init_checkpoint", "init_weights_from",
 )  # fmt: skip
+
+
+_FINETUNE_PROGRAM = re.compile(r"fine_?-?tun|(^|[/_.-])(lora|qlora|sft|dpo)([/_.-]|$)", re.IGNORECASE)
+
+
+def _says_finetune(reading: Reading, learning: Call) -> bool:
+    """Whether the program, or the file that its training stands in, is called for tuning."""
+    places = [reading.launch.program, learning.origin.file]
+    return any(_FINETUNE_PROGRAM.search("/".join(place.split("/")[-2:])) for place in places)
 
 
 def _start_weights(reading: Reading) -> Origin | None:

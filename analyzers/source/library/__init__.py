@@ -14,6 +14,7 @@ from analyzers.source.library import (
     layers,
     lightning_cli,
     methods,
+    nested_cli,
     nodes,
     pyconfigs,
     signatures,
@@ -24,7 +25,7 @@ from analyzers.source.library import (
 )
 
 __all__ = [
-    "arguments", "builtin", "configs", "environments", "estimators",
-    "flags", "frameworks", "layers", "lightning_cli", "methods", "nodes",
-    "pyconfigs", "signatures", "submission", "system", "timm_factories", "typed_cli",
+    "arguments", "builtin", "configs", "environments", "estimators", "flags", "frameworks", "layers",
+    "lightning_cli", "methods", "nested_cli", "nodes", "pyconfigs", "signatures", "submission", "system",
+    "timm_factories", "typed_cli",
 ]  # fmt: skip

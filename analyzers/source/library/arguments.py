@@ -243,7 +243,13 @@ def parse(parser: Parser, words: list[Val], namespace: Map, a: Arguments) -> lis
         limit = _arity(option)
         while count < len(words) and count - i < limit:
             following = string(words[count])
-            if following is not None and following.startswith("-") and not _is_number(following) and len(following) > 1:
+            if (
+                option.nargs != "..."
+                and following is not None
+                and following.startswith("-")
+                and not _is_number(following)
+                and len(following) > 1
+            ):
                 break
             count += 1
         namespace.items[option.dest] = _stored(option, words[i:count], namespace, a, origin, name)
@@ -278,7 +284,7 @@ def _is_number(text: str) -> bool:
 def _arity(option: Option) -> int:
     if option.action not in ("store", "append", "extend", "custom", "pairs"):
         return 0
-    if option.nargs in ("*", "+"):
+    if option.nargs in ("*", "+", "..."):
         return 100_000
     return option.nargs if isinstance(option.nargs, int) and not isinstance(option.nargs, bool) else 1
 

@@ -222,6 +222,8 @@ class Frame:
 
 
 NONE = Const(None)
+#: Stands among the keywords of a call for those that ``**mapping`` gives and nobody has seen.
+UNSEEN = "**"
 
 
 def truth(value: Val) -> bool | None:

@@ -161,3 +161,27 @@ def test_autocast_with_a_switch(tmp_path: Path, kit: SimpleNamespace, switch: st
     text = LOOP.format(imports="import os", before=f"context = torch.autocast('cuda', {switch})")
     kit.grow(tmp_path, {"train.py": text.replace("unknown()", "os.path.exists('x')")})
     assert kit.read(tmp_path, "python train.py").value("precision") == precision
+
+
+GIVEN = """
+import json
+from dataclasses import dataclass
+from transformers import Trainer, TrainingArguments, AutoModelForCausalLM
+@dataclass
+class Sizes:
+    batch: int = 4
+sizes = Sizes(**json.load({file}))
+args = TrainingArguments(per_device_train_batch_size=sizes.batch, output_dir="o", **json.load({file}))
+Trainer(model=AutoModelForCausalLM.from_pretrained("gpt2"), args=args).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"), [("open('a.json')", (6, 3, 5e-5)), ("open('b.json')", (None, None, None))]
+)
+def test_defaults_that_an_unseen_mapping_may_replace(
+    tmp_path: Path, kit: SimpleNamespace, file: str, expected: tuple[float | None, ...]
+) -> None:
+    kit.grow(tmp_path, {"train.py": GIVEN.format(file=file), "a.json": '{"batch": 6}'})
+    facts = kit.read(tmp_path, "python train.py")
+    assert kit.values(facts, "batch_size_per_gpu", "epochs", "learning_rate") == expected

@@ -15,7 +15,9 @@ from analyzers.types import FACT_NAMES
 #: What a rule may speak of beside a fact.
 OTHERS = {"gpus", "nodes", "batch_for_learning_rate"}
 RUNS = {"", "training", "loop", "evaluation", "inference", "preprocessing"}
-PARTS = {"key", "value", "text", "when", "map", "find", "times", "positive", "sure"}
+PARTS = {
+    "key", "value", "text", "when", "map", "match", "times", "over", "plus", "count", "positive", "sure", "open",
+}  # fmt: skip
 
 
 def _all_rules(framework: Framework) -> list[Rules]:
@@ -26,7 +28,7 @@ def _patterns(alternative: dict[str, Any]) -> list[str]:
     texts = [str(t) for wanted in alternative.get("when", {}).values() for t in (wanted if isinstance(wanted, list) else
              [wanted])]  # fmt: skip
     texts += [str(raw) for raw in alternative.get("map", {})]
-    return [*(t[1:] for t in texts if t.startswith("~")), alternative.get("find", "")]
+    return [*(t[1:] for t in texts if t.startswith("~")), alternative.get("match", "")]
 
 
 @pytest.mark.parametrize("framework", frameworks(), ids=lambda f: f.name)
@@ -39,7 +41,7 @@ def test_a_description_is_well_formed(framework: Framework) -> None:
         for alternatives in rules.values():
             for alternative in alternatives:
                 assert set(alternative) <= PARTS
-                assert len({"key", "value", "text"} & set(alternative)) == 1
+                assert len({"key", "value", "text", "open"} & set(alternative)) == 1
                 assert all(re.compile(pattern) for pattern in _patterns(alternative) if pattern)
 
 

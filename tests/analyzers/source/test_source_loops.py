@@ -152,3 +152,22 @@ for epoch in range(7):
     kit.grow(tmp_path, {"train.py": text})
     facts = kit.read(tmp_path, "python train.py")
     assert kit.values(facts, "batch_size_per_gpu", "grad_accum", "epochs", "iter_type") == (20, 1, 7, "epoch")
+
+
+def test_all_data_in_one_batch_is_one_step_an_epoch(tmp_path: Path, kit: SimpleNamespace) -> None:
+    text = """
+import torch
+import torch.nn as nn
+net = nn.Linear(16, 7)
+opt = torch.optim.Adam(net.parameters(), lr=0.01)
+x, y = torch.load("x.pt"), torch.load("y.pt")
+def train(epoch):
+    opt.zero_grad()
+    nn.functional.nll_loss(net(x), y).backward()
+    opt.step()
+for epoch in range(200):
+    train(epoch)
+"""
+    kit.grow(tmp_path, {"train.py": text})
+    facts = kit.read(tmp_path, "python train.py")
+    assert kit.values(facts, "epochs", "max_steps", "iter_type", "batch_size_per_gpu") == (200, 200, "epoch", None)

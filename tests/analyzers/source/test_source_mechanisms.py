@@ -329,3 +329,37 @@ def test_names_that_are_evaluated_and_files_beside_the_program(
     kit.grow(tmp_path, {"sub/train.py": NAMED, "sub/conf.yaml": "batch: 7\nrate: 0.25\n"})
     got = kit.values(kit.read(tmp_path, f"python sub/train.py {words}"), "batch_size_per_gpu", "learning_rate")
     assert got == expected or (got == (None, None) and "no.yaml" in words)
+
+
+SETTINGS = """
+from dataclasses import dataclass
+import torch, torchvision, yaml
+@dataclass
+class Settings:
+    rate: float = 0.1
+    rounds: int = 10
+    batch: int = 4
+s = Settings(GIVEN)
+model = torchvision.models.resnet18().cuda()
+opt = torch.optim.SGD(model.parameters(), lr=s.rate)
+for step in range(s.rounds):
+    torch.nn.functional.cross_entropy(model(step), step).backward()
+    opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("", (0.1, 10)),
+        ("rate=0.2", (0.2, 10)),
+        ("**{'rounds': 3}", (0.1, 3)),
+        ("**yaml.safe_load(open('/elsewhere/x.yaml'))", (None, None)),
+        ("rate=0.3, **yaml.safe_load(open('/elsewhere/x.yaml'))", (0.3, None)),
+    ],
+)
+def test_defaults_do_not_hold_under_what_is_not_known(
+    tmp_path: Path, kit: SimpleNamespace, given: str, expected: tuple[object, ...]
+) -> None:
+    facts = kit.read(kit.grow(tmp_path, {"train.py": SETTINGS.replace("GIVEN", given)}), "python train.py")
+    assert kit.values(facts, "learning_rate", "max_steps") == expected

@@ -176,3 +176,34 @@ def test_a_task_by_what_is_computed(
     given = "def dice_loss(a, b):\n    return torch.dice(a, b)\n"
     kit.grow(tmp_path, {"train.py": text.replace("loader = ", given + "loader = ", 1)})
     assert kit.read(tmp_path, "python train.py").value("task") == task
+
+
+@pytest.mark.parametrize(
+    ("made", "model"), [("Sizes('tiny-7')", "tiny-7"), ("Sizes(open('x').read())", None), ("12", "Net")]
+)
+def test_a_model_is_called_like_its_configuration(
+    tmp_path: Path, kit: SimpleNamespace, made: str, model: str | None
+) -> None:
+    text = f"""{HEAD}
+from dataclasses import dataclass
+@dataclass
+class Sizes:
+    name: str
+    width: int = 8
+class Net(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.a = nn.Linear(8, 8)
+model = Net({made})
+{STEP}"""
+    kit.grow(tmp_path, {"train.py": text})
+    assert kit.read(tmp_path, "python train.py").value("model") == model
+
+
+@pytest.mark.parametrize(
+    ("program", "kind"), [("finetune/lora.py", "finetune"), ("run_finetuning.py", "finetune"), ("train.py", "train")]
+)
+def test_a_program_that_is_called_for_tuning(tmp_path: Path, kit: SimpleNamespace, program: str, kind: str) -> None:
+    kit.grow(tmp_path, {program: f"{HEAD}\nmodel = nn.Linear(2, 2)\n{STEP}"})
+    assert kit.read(tmp_path, f"python {program}").value("workload_type") == kind
