@@ -148,11 +148,31 @@ def _read_names(reading: Reading) -> None:
                 text = as_text(value)
                 if text in _BY_NAME or (text and setting == "dataset" and learns and measured_only(reading, text)):
                     continue  # a name for such a thing, or what is only measured on
+            if setting == "batch" and (_counts_devices(reading, value) or _is_world(reading, value)):
+                continue
             listed = isinstance(value, Seq) and setting == "dataset"
             if listed or (isinstance(value, Const) and value.value is not None):
                 # What the launch itself says tells more than what the program calls so on its way.
                 given = 0.05 if setting == "dataset" and _is_given(value) else 0.0
                 reading.set(setting, value, 0.62 - 0.005 * position + given)
+
+
+_DEGREE = re.compile(r"degree|parallel|world|shard|mesh|(^|_)(tp|pp|cp|ep|fsdp)(_|$)", re.IGNORECASE)
+
+
+def _counts_devices(reading: Reading, value: Val | None) -> bool:
+    """Whether a number is read under a name for a degree of parallelism as well."""
+    return isinstance(value, Const) and any(
+        known.value == value.value and known.origin == value.origin and _DEGREE.search(name)
+        for name, known in reading.machine.told.items()
+    )
+
+
+def _is_world(reading: Reading, value: Val | None) -> bool:
+    """Whether a number was worked out and is the number of processes."""
+    if not isinstance(value, Const) or reading.processes in (None, 1):
+        return False
+    return value.origin.how in ("computed", "literal") and value.value == reading.processes
 
 
 _TEXTS = ("dataset", "model", "optimizer")

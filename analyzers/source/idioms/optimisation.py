@@ -49,7 +49,9 @@ def optimizer_calls(reading: Reading) -> list[Call]:
 
 _OF_TENSORFLOW = {"GradientDescentOptimizer": "SGD", "MomentumOptimizer": "SGD", "RMSPropOptimizer": "RMSprop"}
 #: Optimizers that work through another one.
-_WRAPPERS = re.compile(r"SAM|Lookahead|FP16|BF16|Mixed|Zero|Wrap|Schedule|Noam|Distributed|Sharded|Multi|EMA|SWA")
+_WRAPPERS = re.compile(
+    r"SAM|Lookahead|FP16|BF16|Mixed|Zero|Wrap|Schedule|Noam|Distributed|Sharded|Multi|EMA|SWA|Container|Group"
+)
 
 
 def _optimizer_of(call: Call) -> tuple[str, float | None] | None:

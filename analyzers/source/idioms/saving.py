@@ -94,8 +94,13 @@ def _checkpoints(reading: Reading, training: Training) -> None:
             return
         if reading.complete:
             reading.offer("checkpoints", False, 0.82)
-        elif training.call is not None and not reading.launch.inexact:
+        elif training.call is not None and not reading.launch.inexact and not _has_a_checkpointer(reading):
             reading.offer("checkpoints", False, 0.6)
+
+
+def _has_a_checkpointer(reading: Reading) -> bool:
+    """Whether the program builds an object of its own for checkpoints: whether that writes is then not known."""
+    return any(re.search(r"<\w*(checkpoint|ckpt)\w*(?<!Config)>", c.path, re.IGNORECASE) for c in reading.calls)
 
 
 def _resumable(reading: Reading, training: Training) -> None:
@@ -127,6 +132,8 @@ def _resumable(reading: Reading, training: Training) -> None:
         return
     if "resumable" not in reading.facts and _loads_aside(reading):
         return  # weights are loaded in a branch that this launch does not take
+    if not reading.complete and _has_a_checkpointer(reading):
+        return
     if "resumable" not in reading.facts and not training.unseen and reading.followed:
         reading.offer("resumable", False, 0.8 if reading.complete else 0.62)
 

@@ -285,9 +285,16 @@ def fields_of(cls: ClassVal) -> dict[str, Val | None]:
     fields: dict[str, Val | None] = {}
     for each in reversed(lineage(cls)):
         if isinstance(each, ClassVal):
-            for name in each.annotations:
-                fields[name] = each.attrs.get(name)
+            for name, annotation in each.annotations.items():
+                if not _of_the_class(annotation):
+                    fields[name] = each.attrs.get(name)
     return fields
+
+
+def _of_the_class(annotation: ast.expr) -> bool:
+    """Whether an annotation says that the name is the class's own (``ClassVar[...]``), no field of its instances."""
+    outer = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+    return (outer.attr if isinstance(outer, ast.Attribute) else getattr(outer, "id", "")) == "ClassVar"
 
 
 def default_of(machine: Machine, default: Val, origin: Origin) -> Val:

@@ -42,7 +42,8 @@ def binary(op: ast.operator, left: Val, right: Val, origin: Origin) -> Val:
         return _constants(op, left, right, origin)
     if isinstance(left, Scaled) or isinstance(right, Scaled):
         return _scaled(op, left, right, origin)
-    if isinstance(op, ast.Add) and isinstance(left, Seq) and isinstance(right, Seq):
+    joins = isinstance(op, ast.Add) or (isinstance(op, ast.BitOr) and isinstance(left, Seq) and left.kind == "set")
+    if joins and isinstance(left, Seq) and isinstance(right, Seq):
         if len(left.items) + len(right.items) > SEQUENCE_MAX:
             return Unknown("too long", origin)
         return Seq(left.items + right.items, left.kind, origin, left.open or right.open)

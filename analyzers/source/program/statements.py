@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
+from analyzers.source.program.attributes import class_attribute
 from analyzers.source.program.events import Guard, Loop
 from analyzers.source.program.expressions import evaluate, item, known_items, origin_of
 from analyzers.source.program.imports import import_from, import_plain
@@ -278,7 +279,7 @@ def _for(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     origin = origin_of(node, frame)
     # A count is a loop to remember, but for the layers that a network's constructor adds one by one.
     if items is not None and len(items) <= UNROLL_MAX and (machine.building or not isinstance(iterable, Range)):
-        return _unrolled(machine, node, items, frame)
+        return _unrolled(machine, node, items, frame, open_=isinstance(iterable, Seq) and iterable.open)
     target = node.target.id if isinstance(node.target, ast.Name) else ""
     loop = Loop(origin, "for", iterable, trip_count(iterable), function=frame.function, target=target)
     first: Val = Unknown("loop variable", origin, detail=("loop", loop))
@@ -289,18 +290,18 @@ def _for(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     status = _body(machine, loop, node.body, frame)
     if status == BREAK:
         loop.trip = Const(1, origin)
-    elif status in (RETURN, RAISE):
+    elif status == RETURN:
         return status
-    return NEXT
+    return NEXT  # a job that people run does not go over what it refuses: there is nothing of it
 
 
-def _unrolled(machine: Machine, node: ast.For | ast.AsyncFor, items: list[Val], frame: Frame) -> str:
+def _unrolled(machine: Machine, node: ast.For | ast.AsyncFor, items: list[Val], frame: Frame, *, open_: bool) -> str:
     for value in items:
         assign(machine, node.target, value, frame)
         status = execute(machine, node.body, frame)
         if status == BREAK:
             return NEXT
-        if status in (RETURN, RAISE):
+        if status == RETURN or (status == RAISE and not open_):
             return status
     return execute(machine, node.orelse, frame)
 
@@ -322,6 +323,10 @@ def _while(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     test = evaluate(machine, node.test, frame)
     if truth(test) is False:
         return execute(machine, node.orelse, frame)
+    if _over_items(machine, node.test, frame):
+        counted = _counted(machine, node, frame)
+        if counted is not None:
+            return counted
     # The first time round with the values as they are: a run that leaves at once is known only so.
     calls_before, loops_before = len(machine.record.calls), len(machine.record.loops)
     outer, machine.journal = machine.journal, []
@@ -347,6 +352,51 @@ def _while(machine: Machine, node: ast.stmt, frame: Frame) -> str:
         loop.breaks.append((Guard(test, node.test, negated=True),))
     status = _body(machine, loop, node.body, frame)
     return NEXT if status in (BREAK, NEXT, CONTINUE) else status
+
+
+def _over_items(machine: Machine, test: ast.expr, frame: Frame) -> bool:
+    """Whether a loop goes through a short list that is known (``while i < len(words)``, ``while words``)."""
+    lists = [n.args[0] for n in ast.walk(test) if isinstance(n, ast.Call) and _is_len(n)]
+    lists += [test] if isinstance(test, ast.Name) else []
+    values = [frame_value(machine, each, frame) for each in lists]
+    return any(isinstance(v, Seq) and not v.open and len(v.items) <= UNROLL_MAX for v in values)
+
+
+def _is_len(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1
+
+
+def frame_value(machine: Machine, node: ast.expr, frame: Frame) -> Val | None:
+    """The value of a plain name; None for anything else, which may do something when it is looked at."""
+    return evaluate(machine, node, frame) if isinstance(node, ast.Name) else None
+
+
+def _counted(machine: Machine, node: ast.While, frame: Frame) -> str | None:
+    """Walk every round of a loop whose test stays known; None, with nothing changed, where it does not."""
+    calls, loops, settings = len(machine.record.calls), len(machine.record.loops), len(machine.record.settings)
+    outer, machine.journal = machine.journal, []
+    status: str | None = None
+    for _ in range(UNROLL_MAX):
+        known = truth(evaluate(machine, node.test, frame))
+        if known is None:
+            break
+        if not known:
+            status = NEXT
+            break
+        ended = execute(machine, node.body, frame)
+        if ended == BREAK:
+            status = NEXT
+            break
+        if ended in (RETURN, RAISE):
+            status = ended
+            break
+    if status is None:
+        machine.take_back(machine.journal)
+        machine.journal = outer
+        del machine.record.calls[calls:], machine.record.loops[loops:], machine.record.settings[settings:]
+        return None
+    machine.journal = outer + machine.journal
+    return status
 
 
 # --- the rest -----------------------------------------------------------------------------------------------------
@@ -476,7 +526,21 @@ def _class(machine: Machine, node: ast.stmt, frame: Frame) -> str:
         )
     )
     machine.store(frame.names, node.name, cls)
+    _tell_bases(machine, cls, node, frame, origin)
     return NEXT
+
+
+def _tell_bases(machine: Machine, cls: ClassVal, node: ast.ClassDef, frame: Frame, origin: Origin) -> None:
+    """Call the ``__init_subclass__`` of a base of the tree: it keeps a registry, or gives the class what it needs."""
+    for base in cls.bases:
+        hook = class_attribute(base, "__init_subclass__") if isinstance(base, ClassVal) else None
+        if isinstance(hook, Func):
+            words = {k.arg: evaluate(machine, k.value, frame) for k in node.keywords if k.arg and k.arg != "metaclass"}
+            bound = Func(hook.node, hook.frame, hook.name, cls, hook.owner, hook.origin)
+            calls = len(machine.record.calls)
+            machine.call(bound, [], words, origin)
+            del machine.record.calls[calls:]
+            return
 
 
 def _import(machine: Machine, node: ast.stmt, frame: Frame) -> str:
