@@ -13,9 +13,9 @@ from analyzers.source.idioms import (
     batch,
     data,
     known,
-    models,
     named,
     optimisation,
+    parameters,
     resources,
     saving,
     schedule,
@@ -115,7 +115,7 @@ def gather(reading: Reading, tree: Tree) -> None:
         lambda: saving.offer_saving(reading, training),
         lambda: adapters.offer_adapters(reading),
         lambda: shapes.offer_shape(reading, training),
-        lambda: models.offer_parameters(reading, training),
+        lambda: parameters.offer_parameters(reading, training),
     )
     for step in steps:
         _guarded(tree, step)

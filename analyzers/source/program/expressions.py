@@ -397,7 +397,7 @@ def _lambda(machine: Machine, node: ast.expr, frame: Frame) -> Val:
 
 def _comprehension(machine: Machine, node: ast.expr, frame: Frame) -> Val:
     assert isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp)
-    from analyzers.source.program.statements import assign
+    from analyzers.source.program.assignment import assign
 
     origin = origin_of(node, frame)
     inner = Frame(frame.module, {}, frame, frame.function, self_=frame.self_, owner=frame.owner)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
-from analyzers.source.program.attributes import class_attribute
+from analyzers.source.program.assignment import assign
+from analyzers.source.program.definitions import decorated, decorator_path, register, tell_bases
 from analyzers.source.program.events import Guard, Loop
-from analyzers.source.program.expressions import evaluate, item, known_items, origin_of
+from analyzers.source.program.expressions import evaluate, known_items, origin_of
 from analyzers.source.program.imports import import_from, import_plain
 from analyzers.source.program.loops import limits_of, trip_count, widen
 from analyzers.source.program.machine import Machine, Write, frame_of
 from analyzers.source.program.operators import binary
 from analyzers.source.program.values import (
     NONE,
-    Bound,
     ClassVal,
     Const,
     Ext,
@@ -25,7 +25,6 @@ from analyzers.source.program.values import (
     Module,
     Obj,
     Origin,
-    Partial,
     Range,
     Seq,
     Unknown,
@@ -67,95 +66,6 @@ def execute(machine: Machine, body: Sequence[ast.stmt], frame: Frame) -> str:
 
 
 # --- assignment ---------------------------------------------------------------------------------------------------
-
-
-def assign(machine: Machine, target: ast.expr, value: Val, frame: Frame) -> None:
-    """Bind ``value`` to a target."""
-    if isinstance(target, ast.Name):
-        names = frame.module.names if target.id in frame.global_names else frame.names
-        machine.store(names, target.id, value)
-    elif isinstance(target, ast.Tuple | ast.List):
-        _unpack(machine, target, value, frame)
-    elif isinstance(target, ast.Attribute):
-        owner = evaluate(machine, target.value, frame)
-        _set_attribute(machine, owner, target.attr, value, origin_of(target, frame))
-    elif isinstance(target, ast.Subscript):
-        owner = evaluate(machine, target.value, frame)
-        key = evaluate(machine, target.slice, frame) if not isinstance(target.slice, ast.Slice) else Unknown("slice")
-        if isinstance(owner, Map) and isinstance(key, Const):
-            machine.store(owner.items, key.value, value)
-        elif isinstance(owner, Seq) and isinstance(key, Const) and isinstance(key.value, int):
-            if 0 <= key.value < len(owner.items):
-                machine.change_items(owner, [*owner.items[: key.value], value, *owner.items[key.value + 1 :]])
-        elif isinstance(owner, Map):
-            owner.open = True
-        elif isinstance(key, Const) and key.value == "lr" and machine.loops and _one_group(target.value):
-            machine.record.settings.append(("param_groups.lr by step", value))
-        elif isinstance(key, Const) and key.value == "lr" and machine.loops and _over_groups(machine.loops[-1]):
-            once = not machine.guards and len(machine.loops) == 1
-            machine.record.settings.append(("param_groups.lr" if once else "param_groups.lr by step", value))
-    elif isinstance(target, ast.Starred):
-        assign(machine, target.value, Unknown("rest"), frame)
-
-
-def _one_group(owner: ast.expr) -> bool:
-    """Whether this is ``optimizer.param_groups[i]``."""
-    groups = owner.value if isinstance(owner, ast.Subscript) else None
-    return isinstance(groups, ast.Attribute) and groups.attr == "param_groups"
-
-
-def _over_groups(loop: Loop) -> bool:
-    """Whether a loop goes over an optimizer's parameter groups, numbered or not."""
-    groups = loop.iterable
-    if isinstance(groups, Obj) and isinstance(groups.cls, Ext):
-        numbered = groups.attrs.get("iterable")
-        if isinstance(numbered, Bound):
-            return numbered.name == "param_groups"
-        return groups.cls.path.endswith("param_groups")
-    return isinstance(groups, Bound) and groups.name == "param_groups"
-
-
-def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Val, frame: Frame) -> None:
-    items = known_items(value)
-    starred = any(isinstance(t, ast.Starred) for t in target.elts)
-    if items is not None and len(items) == len(target.elts) and not starred:
-        for element, part in zip(target.elts, items, strict=True):
-            assign(machine, element, part, frame)
-        return
-    if items is not None and starred and len(items) >= len(target.elts) - 1:
-        _unpack_rest(machine, target.elts, items, frame, origin_of(target, frame))
-        return
-    for position, element in enumerate(target.elts):
-        of_loop = value.detail[1:] if isinstance(value, Unknown) and value.detail[:1] == ("loop",) else ()
-        unpacked: Val = Unknown("element", origin_of(target, frame), detail=("part", *of_loop) if of_loop else ())
-        if isinstance(value, Obj) and isinstance(value.cls, Ext):
-            unpacked = item(value, Const(position), origin_of(target, frame))
-        assign(machine, element, unpacked, frame)
-
-
-def _unpack_rest(machine: Machine, targets: Sequence[ast.expr], items: list[Val], frame: Frame, origin: Origin) -> None:
-    """``first, *middle, last = items``."""
-    at = next(i for i, t in enumerate(targets) if isinstance(t, ast.Starred))
-    after = len(targets) - at - 1
-    end = len(items) - after
-    rest: Val = Seq(items[at:end], "list", origin)
-    starred = targets[at]
-    assert isinstance(starred, ast.Starred)
-    parts: list[tuple[ast.expr, Val]] = [*zip(targets[:at], items[:at], strict=True), (starred.value, rest)]
-    parts += zip(targets[at + 1 :], items[end:], strict=True)
-    for element, part in parts:
-        assign(machine, element, part, frame)
-
-
-def _set_attribute(machine: Machine, owner: Val, name: str, value: Val, origin: Origin) -> None:
-    if isinstance(owner, Map) and owner.attr:
-        machine.store(owner.items, name, value)
-    elif isinstance(owner, Obj | ClassVal):
-        machine.store(owner.attrs, name, value)
-    elif isinstance(owner, Module):
-        machine.store(owner.names, name, value)
-    elif isinstance(owner, Ext):
-        machine.record.settings.append((f"{owner.path}.{name}", value))
 
 
 def _assign(machine: Machine, node: ast.stmt, frame: Frame) -> str:
@@ -457,46 +367,6 @@ def _function(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     return NEXT
 
 
-def decorated(
-    machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame, owner: ClassVal | None
-) -> Val:
-    """A function with its decorators applied; decorators of libraries that only wrap are remembered and passed over."""
-    origin = origin_of(node, frame)
-    scope = frame if owner is None else (frame.parent or frame)
-    decorators = [evaluate(machine, d, frame) for d in node.decorator_list]
-    value: Val = Func(node, scope, node.name, None, owner, origin, tuple(decorators))
-    for decorator in reversed(decorators):
-        path = decorator.path if isinstance(decorator, Ext) else _decorator_path(decorator)
-        model = machine.handlers.get(f"@{path}")
-        called = decorator.func if isinstance(decorator, Partial) else decorator
-        if isinstance(called, Ext) and called.path.endswith(_SPREADING):
-            machine.call(called, [value], {}, origin)
-        if model is not None:
-            from analyzers.source.program.native import Arguments
-
-            value = model(Arguments(machine, [value], {}, origin, path, decorator)) or value
-        elif isinstance(decorator, Func):
-            _register(machine, decorator, value, origin)
-    return value
-
-
-def _register(machine: Machine, decorator: Func, value: Val, origin: Origin) -> None:
-    """Call a decorator of the tree for what it leaves behind (a registry's entry); what it decorates stays itself."""
-    calls = len(machine.record.calls)
-    machine.call(decorator, [value], {}, origin)
-    del machine.record.calls[calls:]
-
-
-#: Decorators that say where a function runs: they count as the call that they are.
-_SPREADING = (".pmap", ".shard_map")
-
-
-def _decorator_path(decorator: Val) -> str:
-    if isinstance(decorator, Obj) and decorator.call is not None:
-        return decorator.call.path
-    return f"?.{decorator.name}" if isinstance(decorator, Func) else ""
-
-
 def _class(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     assert isinstance(node, ast.ClassDef)
     origin = origin_of(node, frame)
@@ -512,10 +382,10 @@ def _class(machine: Machine, node: ast.stmt, frame: Frame) -> str:
             execute(machine, [statement], body_frame)
     for decorator in node.decorator_list:
         value = evaluate(machine, decorator, frame)
-        path = value.path if isinstance(value, Ext) else _decorator_path(value)
+        path = value.path if isinstance(value, Ext) else decorator_path(value)
         cls.dataclass = cls.dataclass or path.rpartition(".")[2] in ("dataclass", "define", "attrs", "s", "frozen")
         if isinstance(value, Func):
-            _register(machine, value, cls, origin)
+            register(machine, value, cls, origin)
     cls.dataclass = (
         cls.dataclass
         or any(isinstance(b, ClassVal) and b.dataclass for b in bases)
@@ -526,21 +396,8 @@ def _class(machine: Machine, node: ast.stmt, frame: Frame) -> str:
         )
     )
     machine.store(frame.names, node.name, cls)
-    _tell_bases(machine, cls, node, frame, origin)
+    tell_bases(machine, cls, node, frame, origin)
     return NEXT
-
-
-def _tell_bases(machine: Machine, cls: ClassVal, node: ast.ClassDef, frame: Frame, origin: Origin) -> None:
-    """Call the ``__init_subclass__`` of a base of the tree: it keeps a registry, or gives the class what it needs."""
-    for base in cls.bases:
-        hook = class_attribute(base, "__init_subclass__") if isinstance(base, ClassVal) else None
-        if isinstance(hook, Func):
-            words = {k.arg: evaluate(machine, k.value, frame) for k in node.keywords if k.arg and k.arg != "metaclass"}
-            bound = Func(hook.node, hook.frame, hook.name, cls, hook.owner, hook.origin)
-            calls = len(machine.record.calls)
-            machine.call(bound, [], words, origin)
-            del machine.record.calls[calls:]
-            return
 
 
 def _import(machine: Machine, node: ast.stmt, frame: Frame) -> str:
