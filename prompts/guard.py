@@ -20,7 +20,7 @@ from prompts.errors import UserError
 from prompts.gateway import Access, Answer, Check
 from prompts.ladder import Ladder
 from prompts.ledger import Ledger, Spent, today
-from prompts.templates import Message, Template
+from prompts.templates import Message, Template, encodable
 
 A = TypeVar("A", bound=BaseModel)
 
@@ -31,6 +31,8 @@ def guarded(access: Access) -> Guard:
     """The gateway for a provider that is not none. Raises `UserError` for a configuration that lacks something."""
     if not access.model:
         raise UserError("llm.model is empty", "name the model, for example --set llm.model=NAME")
+    if access.model != encodable(access.model) or not access.model.isprintable():
+        raise UserError("llm.model: not a name (it has characters that can not be shown)", "give it as plain text")
     endpoint: Endpoint
     if access.provider == "openai":
         from prompts.openai_endpoint import OpenAIEndpoint
@@ -76,7 +78,7 @@ class Guard:
         closed_s = self._breaker.closed_for_s()
         if closed_s:
             return self._not_asked(template, f"the endpoint keeps failing; it is left alone for {closed_s:.0f} s more")
-        held, refusal = self._hold(messages)
+        held, refusal = self._hold(messages, deadline - time.monotonic())
         if refusal:
             self._breaker.given_up()
             return self._not_asked(template, refusal)
@@ -88,6 +90,9 @@ class Guard:
         start = time.monotonic()
         try:
             found = self.ladder.ask(template, answer, variables, check, within_s=deadline - start)
+        except BaseException:  # the caller's check, or an interrupt: what it cost stays set aside until that lapses
+            self._breaker.given_up()
+            raise
         finally:
             self._places.release()
         self._note(found)
@@ -107,14 +112,16 @@ class Guard:
     def _not_asked(self, template: Template, reason: str) -> Answer[A]:
         return Answer(None, reason, (), self.ladder.model, template.title, "not_asked")
 
-    def _hold(self, messages: list[Message]) -> tuple[int | None, str]:
+    def _hold(self, messages: list[Message], within_s: float) -> tuple[int | None, str]:
         """(What was set aside in the ledger, why the question can not be paid for)."""
         access = self._access
         if self._ledger is None or not (access.tokens_per_day or access.cost_per_day):
             return None, ""
         tokens = Tokens(estimated_tokens(messages), LONGEST_ANSWER_TOKENS)
         try:
-            held = self._ledger.hold(tokens.total, self._cost(tokens), access.tokens_per_day, access.cost_per_day)
+            held = self._ledger.hold(
+                tokens.total, self._cost(tokens), access.tokens_per_day, access.cost_per_day, within_s
+            )
         except UserError as error:  # a limit that nobody can keep account of is not kept by asking
             return None, error.what
         if held is None:

@@ -228,7 +228,7 @@ def _within(seconds: float, function: Callable[[], T]) -> T:
     """Run ``function`` but wait no longer than ``seconds``.
 
     An HTTP time-out counts the silence between bytes, so an endpoint that drips its answer would never run into it.
-    The request left behind ends by its own time-out; its result is dropped.
+    The request left behind ends by the same time soon after; its result is dropped.
     """
     results: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 

@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from prompts.endpoint import Tokens
 from prompts.errors import UserError
@@ -48,10 +49,12 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def hold(self, tokens: int, cost: float, tokens_per_day: int, cost_per_day: float) -> int | None:
+    def hold(
+        self, tokens: int, cost: float, tokens_per_day: int, cost_per_day: float, within_s: float = _PATIENCE_S
+    ) -> int | None:
         """Set so much aside for a request; None where the limits of the day (0: none) do not leave it."""
         day = today()
-        with self._open() as db:
+        with self._open(within_s) as db:
             db.execute("DELETE FROM held WHERE until_s < ? OR day != ?", (time.time(), day))
             used = db.execute(
                 "SELECT TOTAL(t), TOTAL(c) FROM (SELECT tokens_sent + tokens_received AS t, cost AS c FROM spent "
@@ -92,24 +95,34 @@ class Ledger:
                 "FROM spent WHERE day >= ? ORDER BY day, model, template",
                 (since_day,),
             ).fetchall()
-        return [Spent(row[0], row[1], row[2], row[3], row[4], Tokens(row[5], row[6]), row[7], row[8]) for row in found]
+        return [_spent(row) for row in found]
 
     @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
+    def _open(self, within_s: float = _PATIENCE_S) -> Iterator[sqlite3.Connection]:
         """A connection with the write lock held, so that what was read still holds when it is written."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self._path, timeout=_PATIENCE_S, isolation_level=None)) as db:
+            with closing(
+                sqlite3.connect(self._path, timeout=max(0.0, min(within_s, _PATIENCE_S)), isolation_level=None)
+            ) as db:
                 db.execute("BEGIN IMMEDIATE")
                 for statement in _SCHEMA.split(";"):
                     db.execute(statement)
                 yield db
                 db.execute("COMMIT")
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, ValueError, OverflowError) as error:
             raise UserError(
                 f"{self._path}: what models cost can not be written down ({error})",
                 "make the file writable, move it away if it is broken, or set llm.ledger to another one",
             ) from None
+
+
+def _spent(row: tuple[Any, ...]) -> Spent:
+    """A row as it is read; SQLite keeps text in a column of numbers where somebody else wrote it there."""
+    day, model, template = (str(each) for each in row[:3])
+    asked, accepted, sent, received = (each if isinstance(each, int) else 0 for each in row[3:7])
+    cost, seconds = (float(each) if isinstance(each, int | float) else 0.0 for each in row[7:])
+    return Spent(day, model, template, asked, accepted, Tokens(sent, received), cost, seconds)
 
 
 def today() -> str:

@@ -129,8 +129,11 @@ def _redact_after(text: str, pattern: re.Pattern[str], strength_of: Callable[[re
 
 
 def _assigned(match: re.Match[str]) -> int:
-    name = match[1]
-    strength = _strength(name)
+    name, at = match[1], match.start(1)
+    if at and match.string[at - 1] == "\\" and name[0] in "nrt":  # may be a line's end, written out as in JSON
+        strength = max(_strength(name), _strength(name[1:]))
+    else:
+        strength = _strength(name)
     joined_by_equals = "=" in match.group(0)
     # NAME=value in capitals is an environment variable: a secret there needs no further proof
     return 2 if strength == 1 and joined_by_equals and name.isupper() else strength

@@ -83,8 +83,14 @@ _SHAPES: tuple[str, ...] = (
     rf"(?<!-)eyJ[{_URLSAFE}]{{8,4096}}\.[{_URLSAFE}]{{8,8192}}(?:\.[{_URLSAFE}]{{0,4096}})?",
 )
 
+#: What ends in a letter or digit and is no part of a word all the same: an escape of a URL, of JSON, of a terminal.
+_ESCAPE = (
+    r"(?<=%[0-9A-Fa-f]{2})|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\x[0-9A-Fa-f]{2})"
+    r"|(?<=\[m)|(?<=[\[;][0-9]m)|(?<=[\[;][0-9]{2}m)"
+)
+
 #: One pattern for all of them.
-TOKEN = re.compile(rf"(?<![{_WORD}_])(?:{'|'.join(_SHAPES)})")
+TOKEN = re.compile(rf"(?:(?<![{_WORD}_])|{_ESCAPE})(?:{'|'.join(_SHAPES)})")
 
 #: An AWS key id with the secret key right behind it, as both are often pasted together.
 AWS_PAIR = re.compile(

@@ -130,12 +130,14 @@ def _distil(diagnosis: Diagnosis, path: Path) -> list[_Line]:
 
 
 def _within_bounds(candidates: list[tuple[int, int, _Line]]) -> list[_Line]:
+    from prompts.templates import visible
+
     kept: dict[int, _Line] = {}
     chars = 0
     for _, order, line in sorted(candidates, key=lambda item: item[:2]):
         if order in kept or len(kept) >= _MOST_LINES:
             continue
-        line = replace(line, text=redact(line.text))
+        line = replace(line, text=redact(visible(line.text)))
         chars += len(line.text) + len(line.file) + 16
         if chars > _MOST_CHARS:
             break

@@ -26,13 +26,19 @@ def show(json_: Annotated[bool, typer.Option("--json", help="One JSON object on 
 
     Example: schedmate --set service.port=9000 config show
     """
+    from prompts.redaction import redact
+
     settings = load_settings()
     for warning in settings.warnings:
         err().print(f"warning: {safe(warning)}", soft_wrap=True)
     rows = [
         {
             "name": s.key.name,
-            "value": ("set" if s.value else "") if s.key.secret else s.value,
+            "value": ("set" if s.value else "")
+            if s.key.secret
+            else redact(s.value)
+            if isinstance(s.value, str)
+            else s.value,
             "source": s.source,
             "help": s.key.help,
         }

@@ -33,6 +33,7 @@ def check(json_: Json = False) -> None:
     from prompts.answers import EndpointCheck
     from prompts.guard import guarded
     from prompts.ladder import RUNGS
+    from prompts.redaction import redact
     from prompts.templates import load_template
     from schedmate.config import load_settings
     from schedmate.language_model import access_of
@@ -57,7 +58,7 @@ def check(json_: Json = False) -> None:
         )
     works = any(row["works"] for row in rows)
     if json_:
-        print_json({"model": ladder.model, "base_url": access.base_url, "works": works, "rungs": rows})
+        print_json({"model": ladder.model, "base_url": redact(access.base_url), "works": works, "rungs": rows})
     else:
         _show(ladder.model, rows)
     if not works:
@@ -125,7 +126,7 @@ def usage(
         table.add_row(
             row.day,
             safe(row.model),
-            row.template,
+            safe(row.template),
             *(f"{n:,}" for n in counts),
             f"{row.cost:,.4f}",
             f"{row.seconds:,.1f}",
