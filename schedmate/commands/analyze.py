@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def analyze(
-    workdir: Annotated[Path, typer.Argument(help="The job's work dir (or a script in it).")],
+    workdir: Annotated[Path, typer.Argument(help="The job's work dir.")],
     command: Annotated[str, typer.Option("--command", "-c", help="The command that starts the job.", metavar="LAUNCH")],
     gpus: Annotated[int | None, typer.Option("--gpus", min=0, help="GPUs requested for the job.")] = None,
     nodes: Annotated[int | None, typer.Option("--nodes", min=1, help="Nodes requested for the job.")] = None,
@@ -45,11 +46,27 @@ def analyze(
     if not command.strip():
         raise UserError("the launch command is empty", 'pass it as --command "python train.py"')
     facts = read_source(Submission(command, folder, user=user, tenant=tenant, gpus=gpus, nodes=nodes))
+    facts = replace(facts, warnings=(*facts.warnings, *_contradictions(facts, gpus, nodes, gpu_type)))
     derived = workload(facts, gpu_type, gpus)
     if json_:
         print_json(as_json(facts, derived))
         return
     _show(facts, derived)
+
+
+def _contradictions(facts: SourceFacts, gpus: int | None, nodes: int | None, gpu_type: str | None) -> list[str]:
+    """What was given on the command line and is otherwise in the job, or is not known."""
+    from analyzers.source.knowledge import gpus as types
+
+    found = []
+    for name, given in (("num_gpus", gpus), ("num_nodes", nodes)):
+        read = facts.value(name)
+        if given is not None and read is not None and read != given:
+            found.append(f"{given} {name.removeprefix('num_')} were given, the job itself uses {read}")
+    if gpu_type is not None and types.gpu_type(gpu_type) is None:
+        known = ", ".join(sorted(each.name for each in types.gpus()))
+        found.append(f"GPU type {gpu_type} is not known: no times follow (known: {known})")
+    return found
 
 
 def as_json(facts: SourceFacts, derived: Workload) -> dict[str, Any]:

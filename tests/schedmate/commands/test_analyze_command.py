@@ -137,3 +137,11 @@ def test_every_labelled_public_job_is_read(shared_data: Path, tmp_path: Path) ->
         case = json.loads(line)
         facts = analyze(Submission(case["launch"], tmp_path))
         assert not [w for w in facts.warnings if "internal error" in w]
+
+
+def test_what_was_given_and_is_otherwise_in_the_job_is_told(schedmate) -> None:
+    words = ["analyze", Path(__file__).resolve().parents[3] / "examples/train", "--command", "bash run.sh", "--json"]
+    told = json.loads(schedmate(*words, "--gpus", "3", "--gpu-type", "banana").stdout)["warnings"]
+    assert "3 gpus were given, the job itself uses 1" in told
+    assert any("GPU type banana is not known" in each and "H100" in each for each in told)
+    assert json.loads(schedmate(*words, "--gpus", "1", "--gpu-type", "a100-80gb").stdout)["warnings"] == []
