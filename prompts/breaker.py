@@ -35,6 +35,11 @@ class Breaker:
             self._trying = True
             return 0.0
 
+    def shut_for_s(self) -> float:
+        """Seconds of the pause that are left, 0 in none: for whoever was let through and has waited since."""
+        with self._lock:
+            return max(0.0, self._closed_until - self._clock()) if self._failures >= FAILURES else 0.0
+
     def succeeded(self) -> None:
         """The endpoint answered, whatever it said."""
         with self._lock:

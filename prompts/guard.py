@@ -25,6 +25,7 @@ from prompts.templates import Message, Template, encodable
 A = TypeVar("A", bound=BaseModel)
 
 _MILLION = 1e6
+_ALONE = "the endpoint keeps failing; it is left alone for {:.0f} s more"
 
 
 def guarded(access: Access) -> Guard:
@@ -77,7 +78,7 @@ class Guard:
             return Answer(known, "", (), self.ladder.model, template.title, cached=True)
         closed_s = self._breaker.closed_for_s()
         if closed_s:
-            return self._not_asked(template, f"the endpoint keeps failing; it is left alone for {closed_s:.0f} s more")
+            return self._not_asked(template, _ALONE.format(closed_s))
         held, refusal = self._hold(messages, deadline - time.monotonic())
         if refusal:
             self._breaker.given_up()
@@ -88,6 +89,12 @@ class Guard:
             self._settle(held, nothing, 0.0)
             return nothing
         start = time.monotonic()
+        shut_s = self._breaker.shut_for_s()
+        if shut_s:  # since this question began to wait for its place
+            self._places.release()
+            nothing = self._not_asked(template, _ALONE.format(shut_s))
+            self._settle(held, nothing, 0.0)
+            return nothing
         try:
             found = self.ladder.ask(template, answer, variables, check, within_s=deadline - start)
         except BaseException:  # the caller's check, or an interrupt: what it cost stays set aside until that lapses

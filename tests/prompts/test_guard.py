@@ -195,6 +195,17 @@ def test_an_endpoint_that_keeps_failing_is_left_alone(scripted: Any, steps: Any,
     assert told[-1].failure == "not_asked" and "left alone" in told[-1].reason
 
 
+def test_those_who_wait_for_a_place_when_it_fails_are_spared(scripted: Any, steps: Any, tmp_path: Path) -> None:
+    scripted.script = [steps.Step(steps.fails(401).body, 401, wait_s=0.05)]
+    gateway = opened(scripted, tmp_path, concurrency=1)
+    threads = [threading.Thread(target=ask, args=(gateway, str(i))) for i in range(4 * FAILURES)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(scripted.requests) == FAILURES
+
+
 def test_a_breaker_tries_again_and_waits_longer_each_time() -> None:
     now = [0.0]
     breaker = Breaker(lambda: now[0])
