@@ -63,6 +63,15 @@ class RefinedDiagnosis(BaseModel):
         return slug
 
 
+class EndpointCheck(BaseModel):
+    """Answer to ``check_endpoint``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    word: str = Field(max_length=100)
+    letters: int
+
+
 def schema_of(answer: type[BaseModel]) -> dict[str, Any]:
     """The JSON Schema sent to an endpoint: every property required, as strict structured output wants it."""
     schema = answer.model_json_schema()

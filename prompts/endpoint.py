@@ -8,14 +8,38 @@ from typing import Any, Protocol
 
 from prompts.templates import Message
 
+#: No answer may be longer than this, in tokens: ours are small JSON objects.
+LONGEST_ANSWER_TOKENS = 1500
+#: Bytes of UTF-8 in a token, at least: text is estimated with it where an endpoint does not say what it counted.
+_BYTES_PER_TOKEN = 3.0
+_TOKENS_PER_MESSAGE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Tokens that went to an endpoint and came back; where it did not say so, as many as there may have been."""
+
+    sent: int = 0
+    received: int = 0
+
+    def __add__(self, other: Tokens) -> Tokens:
+        return Tokens(self.sent + other.sent, self.received + other.received)
+
+    @property
+    def total(self) -> int:
+        """Both together."""
+        return self.sent + self.received
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an endpoint said. ``text`` is None when it answered without content or refused; ``cut`` at its limit."""
+    """What an endpoint said. ``text`` is None when it answered without content or refused; ``cut`` at its limit;
+    ``tokens`` None where it did not count them."""
 
     text: str | None
     cut: bool = False
     refusal: str | None = None
+    tokens: Tokens | None = None
 
 
 class Endpoint(Protocol):
@@ -46,3 +70,14 @@ class BusyError(EndpointError):
 
 class TooSlowError(EndpointError):
     """No answer in time."""
+
+
+class OverBudgetError(EndpointError):
+    """The next request would cost more than may be spent."""
+
+
+def estimated_tokens(messages: Sequence[Message]) -> int:
+    """No fewer than a conversation has, for ordinary text."""
+    return sum(
+        int(len(m.content.encode("utf-8", "replace")) / _BYTES_PER_TOKEN) + _TOKENS_PER_MESSAGE for m in messages
+    )

@@ -13,14 +13,26 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from prompts.answers import find_answer, schema_of
-from prompts.endpoint import BusyError, Endpoint, EndpointError, NotSupportedError, Reply, TooSlowError
-from prompts.gateway import Answer, Attempt, Check, Rung
+from prompts.endpoint import (
+    LONGEST_ANSWER_TOKENS,
+    BusyError,
+    Endpoint,
+    EndpointError,
+    NotSupportedError,
+    OverBudgetError,
+    Reply,
+    Tokens,
+    TooSlowError,
+    estimated_tokens,
+)
+from prompts.gateway import Answer, Attempt, Check, Failure, Rung
 from prompts.templates import Message, Template
 
 A = TypeVar("A", bound=BaseModel)
@@ -34,26 +46,65 @@ _LONGEST_ECHO_CHARS = 4000
 
 
 class Ladder:
-    """A `Gateway` over one endpoint. ``timeout_s`` bounds a whole ask: all rungs, retries and repairs together."""
+    """A `Gateway` over one endpoint. ``timeout_s`` bounds a whole ask, all rungs, retries and repairs together, and so
+    does ``tokens_per_call`` (0: no bound)."""
 
-    def __init__(self, endpoint: Endpoint, *, timeout_s: float) -> None:
+    def __init__(self, endpoint: Endpoint, *, timeout_s: float, tokens_per_call: int = 0) -> None:
         self._endpoint = endpoint
         self._timeout_s = timeout_s
+        self._tokens_per_call = tokens_per_call
         self._lowest_refused = -1  # rungs that this endpoint turned down are not tried again
 
-    def ask(self, template: Template, answer: type[A], variables: Mapping[str, str], check: Check[A]) -> Answer[A]:
+    @property
+    def timeout_s(self) -> float:
+        """Seconds that an ask may take."""
+        return self._timeout_s
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self._endpoint.name
+
+    def ask(
+        self,
+        template: Template,
+        answer: type[A],
+        variables: Mapping[str, str],
+        check: Check[A],
+        *,
+        within_s: float | None = None,
+    ) -> Answer[A]:
         """See `prompts.gateway.Gateway.ask`."""
-        call = _Call(self._endpoint, time.monotonic() + self._timeout_s)
+        call = self._call(within_s)
+        failure: Failure = ""
         try:
             value, reason = self._climb_down(call, template.render(variables), answer, check)
+            failure = "" if value is not None else "content"
         except EndpointError as error:
             value, reason = None, str(error)
-        return Answer(value, reason, tuple(call.attempts), self._endpoint.name, template.title)
+            failure = "not_asked" if isinstance(error, OverBudgetError) and not call.attempts else "endpoint"
+        return Answer(value, reason, tuple(call.attempts), self._endpoint.name, template.title, failure)
+
+    def try_rung(self, rung: Rung, template: Template, answer: type[A], variables: Mapping[str, str]) -> Answer[A]:
+        """One request on one rung, whatever the endpoint turned down before: for finding out what it can do."""
+        call, value = self._call(None), None
+        asked = template.render(variables)
+        asked = asked if rung == "json_schema" else _with_schema(asked, answer)
+        try:
+            value, reason, _ = _judge(call.request(rung, asked, _response_format(rung, answer)), answer, lambda _: None)
+            failure: Failure = "" if value is not None else "content"
+        except EndpointError as error:
+            reason, failure = str(error), "endpoint"
+        return Answer(value, reason, tuple(call.attempts), self._endpoint.name, template.title, failure)
+
+    def _call(self, within_s: float | None) -> _Call:
+        seconds = self._timeout_s if within_s is None else min(within_s, self._timeout_s)
+        return _Call(self._endpoint, time.monotonic() + seconds, self._tokens_per_call)
 
     def _climb_down(
         self, call: _Call, messages: list[Message], answer: type[A], check: Check[A]
     ) -> tuple[A | None, str]:
-        reason = ""
+        reason, turned_down = "", -1
         for index, rung in enumerate(RUNGS):
             if index <= self._lowest_refused:
                 continue
@@ -63,9 +114,10 @@ class Ladder:
             except NotSupportedError as error:
                 if rung == RUNGS[-1]:
                     raise
-                self._lowest_refused = max(self._lowest_refused, index)
-                reason = str(error)
+                turned_down, reason = index, str(error)
                 continue
+            # only now: what the endpoint turned down may have been this question (too long, say) and not the rung
+            self._lowest_refused = max(self._lowest_refused, turned_down)
             value, reason, well_formed = _judge(reply, answer, check)
             call.note(reason or "accepted")
             if value is not None:
@@ -93,16 +145,24 @@ class Ladder:
 class _Call:
     """The requests of one ask: their deadline, their retries and the record of them."""
 
-    def __init__(self, endpoint: Endpoint, deadline: float) -> None:
+    def __init__(self, endpoint: Endpoint, deadline: float, most_tokens: int) -> None:
         self.attempts: list[Attempt] = []
         self._endpoint = endpoint
         self._deadline = deadline
+        self._most_tokens = most_tokens
+        self._spent = Tokens()
         self._retries_left = MOST_RETRIES
 
     def request(self, rung: Rung, messages: Sequence[Message], response_format: dict[str, Any] | None) -> Reply:
         """One request with bounded retries. Raises `EndpointError` when it failed for good."""
         wait_s = _FIRST_WAIT_S
+        may_use = Tokens(estimated_tokens(messages), LONGEST_ANSWER_TOKENS)
         while True:
+            if self._most_tokens and self._spent.total + may_use.total > self._most_tokens:
+                raise OverBudgetError(
+                    f"a request of about {may_use.total} tokens is more than what is left of "
+                    f"llm.tokens_per_call = {self._most_tokens}"
+                )
             left_s = self._deadline - time.monotonic()
             if left_s < _SHORTEST_REQUEST_S:
                 raise TooSlowError("no accepted answer within the time allowed")
@@ -110,7 +170,8 @@ class _Call:
             try:
                 reply = _within(left_s, partial(self._endpoint.complete, messages, response_format, left_s))
             except EndpointError as error:
-                self.attempts.append(Attempt(rung, str(error), time.monotonic() - start))
+                used = may_use if isinstance(error, TooSlowError) else Tokens()  # may well be charged for
+                self._spend(rung, str(error), time.monotonic() - start, used)
                 if not isinstance(error, BusyError) or not self._retries_left:
                     raise
                 pause_s = error.retry_after_s if error.retry_after_s is not None else wait_s * random.uniform(0.5, 1.0)
@@ -120,13 +181,20 @@ class _Call:
                 wait_s *= 2
                 time.sleep(pause_s)
                 continue
-            self.attempts.append(Attempt(rung, "answered", time.monotonic() - start))
+            self._spend(rung, "answered", time.monotonic() - start, reply.tokens or _estimated(may_use, reply))
             return reply
+
+    def _spend(self, rung: Rung, outcome: str, seconds: float, used: Tokens) -> None:
+        self._spent += used
+        self.attempts.append(Attempt(rung, outcome, seconds, used.sent, used.received))
 
     def note(self, outcome: str) -> None:
         """Write down what became of the last reply."""
-        last = self.attempts[-1]
-        self.attempts[-1] = Attempt(last.rung, outcome, last.seconds)
+        self.attempts[-1] = replace(self.attempts[-1], outcome=outcome)
+
+
+def _estimated(may_use: Tokens, reply: Reply) -> Tokens:
+    return Tokens(may_use.sent, estimated_tokens([Message("assistant", reply.text or "")]))
 
 
 def _judge(reply: Reply, answer: type[A], check: Check[A]) -> tuple[A | None, str, bool]:

@@ -16,13 +16,20 @@ from langchain_openai import ChatOpenAI
 from langsmith import tracing_context
 from pydantic import SecretStr
 
-from prompts.endpoint import BusyError, EndpointError, NotSupportedError, Reply, TooSlowError
+from prompts.endpoint import (
+    LONGEST_ANSWER_TOKENS,
+    BusyError,
+    EndpointError,
+    NotSupportedError,
+    Reply,
+    Tokens,
+    TooSlowError,
+)
 from prompts.errors import UserError
 from prompts.redaction import redact
 from prompts.templates import Message
 
 _CLASSES = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
-_LONGEST_ANSWER_TOKENS = 1500
 _LONGEST_REASON_CHARS = 300
 
 # LangChain warns when an endpoint turns down a response format; here that only means the next rung of the ladder
@@ -54,7 +61,7 @@ class OpenAIEndpoint:
             api_key=SecretStr(api_key or "none"),
             max_retries=0,
             temperature=0,
-            max_completion_tokens=_LONGEST_ANSWER_TOKENS,
+            max_completion_tokens=LONGEST_ANSWER_TOKENS,
             use_responses_api=False,
         )
 
@@ -91,7 +98,15 @@ def _reply(answer: AIMessage) -> Reply:
         content = "".join(part for part in parts if isinstance(part, str))
     refusal = answer.additional_kwargs.get("refusal")
     cut = answer.response_metadata.get("finish_reason") == "length"
-    return Reply(content or None, cut=cut, refusal=str(refusal)[:_LONGEST_REASON_CHARS] if refusal else None)
+    refused = str(refusal)[:_LONGEST_REASON_CHARS] if refusal else None
+    return Reply(content or None, cut=cut, refusal=refused, tokens=_counted(answer))
+
+
+def _counted(answer: AIMessage) -> Tokens | None:
+    used = answer.usage_metadata
+    if used is None or used["input_tokens"] + used["output_tokens"] <= 0:
+        return None
+    return Tokens(max(0, used["input_tokens"]), max(0, used["output_tokens"]))
 
 
 def _by_status(error: openai.APIStatusError) -> EndpointError:

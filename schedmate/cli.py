@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from schedmate.commands import (
     demo,
     diagnose,
     history,
+    llm,
     predict,
     progress,
     serve,
@@ -30,6 +32,8 @@ from schedmate.commands import (
 )
 from schedmate.config import use_sources
 from schedmate.console import visible
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 app = typer.Typer(
     name="schedmate",
@@ -82,6 +86,7 @@ for _module in (
     batch,
     serve,
     history,
+    llm,
     config,
     version,
 ):
@@ -120,8 +125,15 @@ def run(argv: list[str] | None = None) -> None:
             raise
         _complain(str(error))
         raise SystemExit(2) from None
-    except (OSError, MemoryError, RecursionError) as error:
+    except OSError as error:
         _drop_unwritten()
+        if debug:
+            raise
+        place = f"{error.filename}: " if error.filename is not None else "output: " if error.errno in _NO_ROOM else ""
+        hint = "; make room for it, or send it elsewhere" if error.errno in _NO_ROOM else ""
+        _complain(f"{place}{error.strerror or error}{hint}; pass --debug for the traceback")
+        raise SystemExit(2) from None
+    except (MemoryError, RecursionError) as error:
         if debug:
             raise
         _complain(f"{type(error).__name__}: {error}; pass --debug for the traceback")

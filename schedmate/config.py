@@ -68,9 +68,15 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("source.cache_dir", "", "Folder of kept readings of source (default: $XDG_CACHE_HOME/schedmate/source)."),
     Key("batch.workers", 0, "Worker processes of `batch` (0: one per processor).", minimum=0),
-    Key("llm.provider", "none", "Where a language model is asked, if at all.", choices=("none", "openai")),
+    Key(
+        "llm.provider",
+        "none",
+        "Where a language model is asked, if at all: an OpenAI-compatible endpoint, or a model in a folder of this "
+        "machine (extra `local`).",
+        choices=("none", "openai", "transformers"),
+    ),
     Key("llm.base_url", "", "Base URL of an OpenAI-compatible endpoint, for example http://127.0.0.1:8000/v1."),
-    Key("llm.model", "", "Name of the model at that endpoint."),
+    Key("llm.model", "", "Name of the model at that endpoint, or the folder or .gguf file of a local one."),
     Key(
         "llm.api_key",
         "",
@@ -78,6 +84,21 @@ KEYS: tuple[Key, ...] = (
         secret=True,
     ),
     Key("llm.timeout_s", 20.0, "Seconds after which a model's answer is given up.", minimum=0.1),
+    Key("llm.concurrency", 4, "Requests to the endpoint at once.", minimum=1, maximum=256),
+    Key("llm.threads", 1, "Processor threads of a local model.", minimum=1, maximum=1024),
+    Key("llm.tokens_per_call", 40_000, "Most tokens of one question with all its retries (0: no limit).", minimum=0),
+    Key(
+        "llm.tokens_per_day",
+        2_000_000,
+        "Most tokens of a day (UTC), of all processes together (0: no limit).",
+        minimum=0,
+    ),
+    Key("llm.price_sent", 0.0, "What a million tokens sent cost, for `llm usage` and llm.cost_per_day.", minimum=0),
+    Key("llm.price_received", 0.0, "What a million tokens received cost.", minimum=0),
+    Key("llm.cost_per_day", 0.0, "Most that a day may cost, in the currency of the prices (0: no limit).", minimum=0),
+    Key("llm.cache_mib", 64, "Room for accepted answers, which are not asked for twice (0: none).", minimum=0),
+    Key("llm.cache", "", "Folder for them (default: llm in data.dir)."),
+    Key("llm.ledger", "", "File in which what models cost is written down (default: llm.sqlite in data.dir)."),
 )
 _BY_NAME = {key.name: key for key in KEYS}
 #: Variables of that prefix which are not settings: they steer the tests.
@@ -181,6 +202,8 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     for name, value in (
         ("history.store", f"{base}/history.jsonl"),
         ("service.database", f"sqlite:///{base}/service.sqlite"),
+        ("llm.cache", f"{base}/llm"),
+        ("llm.ledger", f"{base}/llm.sqlite"),
     ):
         if base and not found[name].value:
             found[name] = Setting(found[name].key, value, found[name].source)

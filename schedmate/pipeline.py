@@ -122,6 +122,7 @@ def online_predictor(past: Iterable[JobRecord] = ()) -> OnlineDurationPredictor:
 def open_history(path: Path) -> tuple[HistoryStore, TraceNotes | None]:
     """A history to read: a store file, or any trace (then with its reader's notes). `UserError` if it is neither."""
     from analyzers.history import FileHistoryStore, MemoryHistoryStore
+    from schedmate.repeats import jobs_once
     from schedmate.traces import open_trace, read_head
 
     if read_head(path).lstrip().startswith(b"{"):
@@ -129,8 +130,7 @@ def open_history(path: Path) -> tuple[HistoryStore, TraceNotes | None]:
         if not len(store):
             raise UserError(f"{path}: no readable job record in it", "fill it with `schedmate history import TRACE`")
         return store, None
-    records, notes = open_trace(path)
-    return MemoryHistoryStore(records), notes
+    return jobs_once(lambda: open_trace(path), lambda records, _: MemoryHistoryStore(records))
 
 
 def local_history() -> HistoryStore:

@@ -24,7 +24,8 @@ class TraceNotes:
 
     ``remarks`` counts, by what was odd, rows that were used all the same. ``epoch_s`` is the Unix time of second 0 of
     the trace's clock where that is known (0 for a trace that has dates), None for a clock of its own. ``local_zone`` is
-    the zone in which local times were read, None where every time states its own or is a number.
+    the zone in which local times were read, None where every time states its own or is a number. ``beside`` are files
+    that are read beside the named one.
     """
 
     rows: int = 0
@@ -34,6 +35,7 @@ class TraceNotes:
     remarks: dict[str, int] = field(default_factory=dict)
     epoch_s: float | None = None
     local_zone: str | None = None
+    beside: list[Path] = field(default_factory=list)
 
     def skip(self, reason: str, where: str) -> None:
         """Count a row that was left out, keeping the first five in words."""

@@ -10,16 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyzers.logs.intake import discover, read_lines
 from analyzers.types import Diagnosis, LogEvidence
 from prompts.errors import UserError
-from prompts.gateway import Gateway, open_gateway
 from prompts.redaction import redact
 from schedmate.config import Settings
+from schedmate.language_model import gateway_for
 
 if TYPE_CHECKING:
     from prompts.answers import Quote, RefinedDiagnosis
@@ -51,22 +50,6 @@ class _Line:
     file: str
     number: int
     text: str
-
-
-def gateway_for(settings: Settings) -> Gateway:
-    """The gateway that the settings ask for, one per configuration in this process."""
-    return _gateway(
-        settings.text("llm.provider"),
-        settings.text("llm.base_url"),
-        settings.text("llm.model"),
-        settings.text("llm.api_key"),
-        settings.number("llm.timeout_s"),
-    )
-
-
-@lru_cache(maxsize=4)
-def _gateway(provider: str, base_url: str, model: str, api_key: str, timeout_s: float) -> Gateway:
-    return open_gateway(provider, base_url=base_url, model=model, api_key=api_key, timeout_s=timeout_s)
 
 
 def needs_refining(diagnosis: Diagnosis) -> bool:

@@ -8,10 +8,12 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TextIO, cast
 
 from prompts.errors import UserError
+from schedmate.files import whole_file
 from schedmate.ports import TraceNotes
 
 HEAD_BYTES = 16_384
@@ -42,6 +44,8 @@ def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
             head = stream.read(size)
     except _DamagedError as error:
         raise _damaged(path, error) from None
+    except OSError as error:
+        raise _unreadable(path, error) from None
     if not head:
         raise UserError(f"{path}: the file is empty", "give a trace with at least one job")
     for magic, packer in _OTHER_PACKERS.items():
@@ -73,22 +77,29 @@ def chunks(path: Path) -> Iterator[str]:
     return _guarded(path, _pieces)
 
 
-def writer_for(path: Path) -> TextIO:
-    """A text stream into a new file, packed as its name ends (.gz, .xz, .zst); `UserError` where it can not be."""
-    try:
-        if path.suffix == ".gz":
-            # No name and no time inside: the same jobs make the same bytes.
-            packed = gzip.GzipFile(filename="", fileobj=path.open("wb"), mode="wb", mtime=0)
-            return io.TextIOWrapper(cast(IO[bytes], packed), encoding="utf-8", newline="")
-        if path.suffix == ".xz":
-            return io.TextIOWrapper(lzma.LZMAFile(path, "wb"), encoding="utf-8", newline="")
-        if path.suffix in (".zst", ".zstd"):
-            zstd = _zstandard(path)
-            stream = zstd.ZstdCompressor().stream_writer(path.open("wb"), closefd=True)
-            return io.TextIOWrapper(stream, encoding="utf-8", newline="")
-        return path.open("w", encoding="utf-8", newline="")
-    except OSError as error:
-        raise UserError(f"{path}: can not be written: {error.strerror or error}", "choose another --out") from None
+@contextmanager
+def writer_for(path: Path) -> Iterator[TextIO]:
+    """A text stream into a file that is there once it is whole, packed as its name ends (.gz, .xz, .zst)."""
+    with whole_file(path, "name another file with --out, or make room") as raw:
+        packed = _packing(path, raw)
+        text = io.TextIOWrapper(packed, encoding="utf-8", errors="replace", newline="")
+        yield text
+        text.flush()
+        text.detach()
+        if packed is not raw:
+            packed.close()
+
+
+def _packing(path: Path, raw: IO[bytes]) -> IO[bytes]:
+    """What packs into a stream, which it leaves open."""
+    if path.suffix == ".gz":
+        # No name and no time inside: the same jobs make the same bytes.
+        return cast(IO[bytes], gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0))
+    if path.suffix == ".xz":
+        return cast(IO[bytes], lzma.LZMAFile(raw, "wb"))
+    if path.suffix in (".zst", ".zstd"):
+        return cast(IO[bytes], _zstandard(path).ZstdCompressor().stream_writer(raw, closefd=False))
+    return raw
 
 
 def _guarded(path: Path, read: Callable[[io.TextIOWrapper], Iterator[str]]) -> Iterator[str]:
@@ -104,9 +115,7 @@ def _guarded(path: Path, read: Callable[[io.TextIOWrapper], Iterator[str]]) -> I
     except _DamagedError as error:
         raise _damaged(path, error, number if read is _bounded_lines else None) from None
     except OSError as error:
-        raise UserError(
-            f"{path}: {error.strerror or error} after line {number}", "check the disk and try again"
-        ) from None
+        raise _unreadable(path, error, number) from None
 
 
 def _bounded_lines(text: io.TextIOWrapper) -> Iterator[str]:
@@ -137,7 +146,11 @@ def _open_binary(path: Path) -> BinaryIO:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UserError(f"{path}: can not be opened: {reason}", "check the path") from None
-    start = raw.peek(6)
+    try:
+        start = raw.peek(6)
+    except OSError as error:
+        raw.close()
+        raise _unreadable(path, error) from None
     packer = next((name for magic, name in _PACKED.items() if start.startswith(magic)), None)
     if packer is None:
         return raw
@@ -227,6 +240,13 @@ def _looks_binary(head: bytes) -> bool:
     text = head.decode(_encoding(head), "replace")
     garbage = sum(1 for c in text if c == _UNREADABLE or (c < " " and c not in "\t\r\n\f\v\x1b"))
     return garbage > _MAX_GARBAGE_SHARE * len(text)
+
+
+def _unreadable(path: Path, error: OSError, line: int = 0) -> UserError:
+    where = f" after line {line}" if line else ""
+    return UserError(
+        f"{path}: can not be read{where}: {error.strerror or error}", "check the disk, or copy the file and read that"
+    )
 
 
 def _damaged(path: Path, error: _DamagedError, line: int | None = None) -> UserError:

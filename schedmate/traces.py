@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -23,6 +24,7 @@ __all__ = [
 
 #: Reads tables whose columns no format recognises, once they are mapped by hand; asked last.
 _TABLE_FORMAT = "csv"
+_JSON = re.compile(r"""\s*(?:\{\s*(?:["}]|\Z)|\[\s*(?:[\[{"\]\d-]|\Z))""")
 
 
 def open_trace(
@@ -104,6 +106,11 @@ def _by_content(path: Path, head: bytes) -> TraceFormat:
         reader = _by_name(name)
         if reader.matches(path, head):
             return reader
+    if _JSON.match(head_text(head)):
+        raise UserError(
+            f"{path}: JSON, but no dump of sacct and no other that is read, or it is cut off",
+            "dump or download the file again, or name its format with --format",
+        )
     if _looks_like_a_table(head):
         return _by_name(_TABLE_FORMAT)  # which says what columns there are and how to map them
     raise UserError(

@@ -30,6 +30,14 @@ def need(condition: object, reason: str) -> None:
     pytest.skip(reason)
 
 
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the person who runs the tests is read, and nothing is written into their folders."""
+    home = tmp_path_factory.mktemp("home")
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(home / name.lower()))
+
+
 @pytest.fixture
 def shared_data() -> Path:
     """The development data beside the checkout; skips, visibly, where it is absent."""

@@ -13,9 +13,9 @@ from analyzers.source.idioms import (
     batch,
     data,
     known,
-    models,
     named,
     optimisation,
+    parameters,
     resources,
     saving,
     schedule,
@@ -115,11 +115,12 @@ def gather(reading: Reading, tree: Tree) -> None:
         lambda: saving.offer_saving(reading, training),
         lambda: adapters.offer_adapters(reading),
         lambda: shapes.offer_shape(reading, training),
-        lambda: models.offer_parameters(reading, training),
+        lambda: parameters.offer_parameters(reading, training),
     )
     for step in steps:
         _guarded(tree, step)
     _withdraw_what_rests_on_absence(reading)
+    _withdraw_half_of_the_parallelism(reading)
 
 
 #: Readings that say no more than that something was not met.
@@ -139,6 +140,24 @@ def _withdraw_what_rests_on_absence(reading: Reading) -> None:
             del reading.facts[name]
     if reading.value("parallelism") == ["none"]:
         del reading.facts["parallelism"]
+
+
+#: Names for degrees of parallelism, and what is said where they are above 1.
+_DEGREES = {"tensor_parallel_degree": "tp", "tensor_parallel_size": "tp", "tp_size": "tp", "tp_degree": "tp",
+            "pipeline_parallel_degree": "pp", "pipeline_parallel_size": "pp", "pp_size": "pp",
+            "pp_degree": "pp"}  # fmt: skip
+
+
+def _withdraw_half_of_the_parallelism(reading: Reading) -> None:
+    """Where the launch asks for a kind of parallelism that was not met, what was met is not all."""
+    said = reading.value("parallelism")
+    if not isinstance(said, list):
+        return
+    for name, kind in _DEGREES.items():
+        told = reading.machine.told.get(name)
+        if told is not None and isinstance(told.value, int) and told.value > 1 and kind not in said:
+            reading.facts.pop("parallelism", None)
+            return
 
 
 def _guarded(tree: Tree, step: Callable[[], None]) -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, TextIO, get_args
 
 from analyzers.types import JobRecord, Outcome, State
+from integrations.traces.csv_columns import refuse_twins
+from integrations.traces.csv_rows import without_headers
 from integrations.traces.plain_csv import first_line
 from integrations.traces.values import MAX_GPUS, MAX_TIME_S, BadValueError
 from prompts.errors import UserError
@@ -62,8 +64,9 @@ class CommonTrace:
         names = header.split(",")
         if missing := sorted(_NEEDED - set(names)):
             raise UserError(f"{path}: no column {', '.join(missing)}", "read another CSV with --format csv")
+        refuse_twins(path, names, (position for position, name in enumerate(names) if name in FIELDS))
         notes.header.update({name: name for name in names if name in FIELDS})
-        return _records(numbered, names, notes)
+        return _records(without_headers(numbered, header, notes), names, notes)
 
 
 class CommonWriter:

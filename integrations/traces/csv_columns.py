@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,6 +93,7 @@ def layout_of(path: Path, header_line: str, options: Mapping[str, str]) -> Layou
     if "duration" not in options and "end" in options:
         columns.pop("duration", None)
     _require(path, header, columns)
+    refuse_twins(path, header, columns.values())
     units = {name: _unit_s(header[columns[name]], options, path) for name in _TIMES if name in columns}
     return _layout(delimiter, header, columns, units)
 
@@ -102,12 +103,23 @@ def layout_by_names(path: Path, header_line: str, names: Mapping[str, str]) -> L
     header = _cells(header_line, ",")
     columns = {canonical: header.index(name) for canonical, name in names.items() if name in header}
     _require(path, header, columns)
+    refuse_twins(path, header, columns.values())
     return _layout(",", header, columns, dict.fromkeys(_TIMES, 1.0))
 
 
 def header_has(header_line: str, names: Iterable[str]) -> bool:
     """Whether a comma separated header line holds all these columns."""
     return set(names) <= set(_cells(header_line, ","))
+
+
+def refuse_twins(path: Path, header: Sequence[str], used: Iterable[int]) -> None:
+    """`UserError` where two columns have one name and one of them is used: nobody can tell which was meant."""
+    names = [_squash(cell) for cell in header]
+    for position in used:
+        if names[position] and names.count(names[position]) > 1:
+            raise UserError(
+                f"{path}: two columns are named {header[position]!r}", "give each its own name in the header line"
+            )
 
 
 def _layout(delimiter: str, header: list[str], columns: Mapping[str, int], unit_s: Mapping[str, float]) -> Layout:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analyzers.types import JobRecord
-from integrations.traces.clock import Clock, number_or_time
+from integrations.traces.clock import Clock, number_or_time, settled
 from integrations.traces.csv_columns import Layout
 from integrations.traces.csv_rows import split
 from integrations.traces.values import (
     END_DROPPED,
+    NO_VALUE,
     UNENDED,
     BadValueError,
     duration_s,
+    not_used,
     optional_number,
     outcome_of,
     state,
@@ -63,10 +65,19 @@ class RecordMaker:
     def __call__(self, cells: list[str], number: int) -> JobRecord:
         if len(cells) < self._needed:
             raise BadValueError("too few columns")
-        submit_s = number_or_time(self._cell(cells, "submit"), self._units["submit"], "submit time", self._clock)
         status = state(self._cell(cells, "status"))
-        start_s = self._time(cells, "start", submit_s)
-        end_s = self._time(cells, "end", start_s)
+        submit_s, eligible_s, start_s, end_s = settled(
+            (
+                number_or_time(self._cell(cells, "submit"), self._units["submit"], "submit time", self._clock),
+                self._time(cells, "eligible"),
+                self._time(cells, "start"),
+                self._time(cells, "end"),
+            ),
+            self._stated_s(cells),
+            self._notes,
+        )
+        if submit_s is None:
+            raise BadValueError("submit time is missing")
         ran_s = self._duration(cells, start_s, end_s, status in UNENDED)
         if start_s is not None and end_s is not None and end_s < start_s:
             self._notes.remark(END_DROPPED)
@@ -88,7 +99,7 @@ class RecordMaker:
             peak_gpu_memory_mib=self._number(cells, "peak_gpu_memory_mib"),
             mean_gpu_utilization=self._share(cells, "mean_gpu_utilization"),
             peak_host_memory_mib=self._number(cells, "peak_host_memory_mib"),
-            eligible_s=self._time(cells, "eligible", submit_s),
+            eligible_s=eligible_s,
             end_s=end_s,
             state=status,
             partition=text(self._cell(cells, "partition")),
@@ -103,12 +114,23 @@ class RecordMaker:
         column = self._columns.get(canonical)
         return cells[column] if column is not None and column < len(cells) else ""
 
-    def _time(self, cells: list[str], canonical: str, not_before_s: float | None) -> float | None:
+    def _time(self, cells: list[str], canonical: str) -> float | None:
         cell = self._cell(cells, canonical)
-        if not cell or not cell.strip():
+        if _is_none(cell):
             return None
         try:
-            return number_or_time(cell, self._units[canonical], canonical, self._clock, not_before_s)
+            return number_or_time(cell, self._units[canonical], canonical, self._clock)
+        except BadValueError:
+            self._notes.remark(not_used(canonical))
+            return None
+
+    def _stated_s(self, cells: list[str]) -> float | None:
+        """The runtime as the row states it, None where it states none."""
+        stated = self._cell(cells, "duration").strip()
+        if not stated:
+            return None
+        try:
+            return duration_s(stated, self._units["duration"], "duration")
         except BadValueError:
             return None
 
@@ -129,16 +151,22 @@ class RecordMaker:
 
     def _requested(self, cells: list[str]) -> float | None:
         cell = self._cell(cells, "requested")
-        if not cell:
+        if _is_none(cell):  # "UNLIMITED", "-1", blank: no limit is known, the row is still good
             return None
         try:
             return duration_s(cell, self._units.get("requested", 1.0), "requested") or None
-        except BadValueError:  # "UNLIMITED", "-1", blank: no limit is known, the row is still good
+        except BadValueError:
+            self._notes.remark(not_used("requested"))
             return None
 
     def _number(self, cells: list[str], canonical: str) -> float | None:
         cell = self._cell(cells, canonical)
-        return optional_number(cell) if cell else None
+        if _is_none(cell):
+            return None
+        value = optional_number(cell)
+        if value is None:
+            self._notes.remark(not_used(canonical))
+        return value
 
     def _count(self, cells: list[str], canonical: str) -> int | None:
         value = self._number(cells, canonical)
@@ -153,3 +181,7 @@ class RecordMaker:
         if value is None or value > 100:
             return None
         return value / 100 if value > 1 else value
+
+
+def _is_none(cell: str) -> bool:
+    return not cell or cell.strip().lower() in NO_VALUE

@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 
+from schedmate.ports import TraceNotes
+
+HEADER_AGAIN = "a header line in the middle, as where dumps were put together: passed over"
 #: A quoted cell (a command, say) may run over this many lines; a quote still open after that is a stray one.
 MAX_LINES_OF_A_ROW = 50
 
@@ -40,6 +43,16 @@ def rows(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
         else:
             yield number, text
         waiting[:0] = taken
+
+
+def without_headers(numbered: Iterator[tuple[int, str]], header: str, notes: TraceNotes) -> Iterator[tuple[int, str]]:
+    """The rows that are no repetition of the header line."""
+    same = header.strip("\ufeff \r\n")
+    for number, row in numbered:
+        if row.strip("\ufeff \r\n") == same:
+            notes.remark(HEADER_AGAIN)
+        else:
+            yield number, row
 
 
 def split(row: str, delimiter: str) -> list[str]:

@@ -53,7 +53,7 @@ class _Text:
         while (match := pattern.search(self._window)) is None:
             wrong = pattern.pattern.startswith(r"\A") and self._window.strip()
             if wrong or len(self._window) > _MAX_OBJECT_CHARS or not self._more():
-                raise UserError(f"{self._path}: {missing} in it", "give the file as it was dumped")
+                raise UserError(f"{self._path}: {missing} in it, or it is cut off", "dump or download the file again")
         self._at = match.end()
 
     def skip(self, pattern: re.Pattern[str]) -> None:

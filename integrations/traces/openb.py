@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from analyzers.types import JobRecord, State
-from integrations.traces.csv_columns import header_has
-from integrations.traces.csv_rows import split
+from integrations.traces.csv_columns import header_has, refuse_twins
+from integrations.traces.csv_rows import split, without_headers
 from integrations.traces.plain_csv import first_line, refuse_options
 from integrations.traces.values import BadValueError, optional_number, outcome_of, text, whole
 from prompts.errors import UserError
@@ -57,7 +57,9 @@ class OpenbTrace:
         names = [cell.strip() for cell in split(header.lstrip("\ufeff"), ",")]
         if missing := sorted(_PODS - set(names)):
             raise UserError(f"{path}: no column {', '.join(missing)}", "give an openb_pod_list CSV as published")
-        return _jobs(numbered, {name: position for position, name in enumerate(names)}, notes)
+        refuse_twins(path, names, range(len(names)))
+        told = without_headers(numbered, header, notes)
+        return _jobs(told, {name: position for position, name in enumerate(names)}, notes)
 
 
 def _jobs(numbered: Iterator[tuple[int, str]], at: Mapping[str, int], notes: TraceNotes) -> Iterator[JobRecord]:

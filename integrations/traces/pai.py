@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analyzers.types import JobRecord, State
-from integrations.traces.csv_rows import split
+from integrations.traces.csv_rows import HEADER_AGAIN, split
 from integrations.traces.plain_csv import first_line, refuse_options
 from integrations.traces.values import BadValueError, outcome_of, text
 from prompts.errors import UserError
@@ -86,6 +86,7 @@ class PaiTrace:
         if missing := [f"pai_{table}_table.csv" for table in ("job", "task") if table not in tables]:
             raise UserError(f"{path}: {' and '.join(missing)} is not beside it", "put the tables into one folder")
         notes.header.update({f"{table} table": str(found) for table, found in tables.items()})
+        notes.beside += [found for found in tables.values() if found != path]
         return _jobs(tables, notes)
 
 
@@ -112,7 +113,9 @@ def _rows(path: Path, table: str, notes: TraceNotes) -> Iterator[tuple[int, list
         if not line.strip():
             continue
         cells = split(line, ",")
-        if number == 1 and cells[0].strip("\ufeff ") == columns[0]:
+        if cells[0].strip("\ufeff ") == columns[0]:
+            if number > 1:
+                notes.remark(HEADER_AGAIN)
             continue
         if len(cells) != len(columns):
             notes.skip(f"{table} table: not {len(columns)} columns", f"{path.name} line {number}")

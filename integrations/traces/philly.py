@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from analyzers.types import JobRecord
-from integrations.traces.clock import Clock
+from integrations.traces.clock import Clock, settled
 from integrations.traces.json_stream import objects
 from integrations.traces.plain_csv import refuse_options
 from integrations.traces.values import BadValueError, outcome_of, state
@@ -60,7 +60,7 @@ class PhillyTrace:
 def _record(job: Any, clock: Clock, notes: TraceNotes) -> JobRecord:
     if not isinstance(job, dict):
         raise BadValueError("not an object")
-    submit_s = _time(job.get("submitted_time"), clock, None)
+    submit_s = _time(job.get("submitted_time"), clock)
     if submit_s is None:
         raise BadValueError("submit time is missing")
     attempts = [each for each in _list(job.get("attempts")) if isinstance(each, dict)]
@@ -69,9 +69,14 @@ def _record(job: Any, clock: Clock, notes: TraceNotes) -> JobRecord:
     if not largest:
         raise BadValueError("no attempt that says how many GPUs")
     spans = []
-    for each in attempts:
-        start_s = _time(each.get("start_time"), clock, submit_s)
-        spans.append((start_s, _time(each.get("end_time"), clock, start_s)))
+    before_s: float | None = submit_s
+    for number, each in enumerate(attempts):
+        span = (_time(each.get("start_time"), clock), _time(each.get("end_time"), clock))
+        before_s, start_s, end_s = settled((before_s, *span), None, notes)
+        if number == 0 and before_s is not None:
+            submit_s = before_s
+        spans.append((start_s, end_s))
+        before_s = before_s if end_s is None else end_s
     starts = [start for start, _ in spans if start is not None]
     runs = [end - start for start, end in spans if start is not None and end is not None]
     if any(run < 0 for run in runs):
@@ -102,10 +107,10 @@ def _parts(attempt: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [part for part in _list(attempt.get("detail")) if isinstance(part, dict)]
 
 
-def _time(value: Any, clock: Clock, not_before_s: float | None) -> float | None:
+def _time(value: Any, clock: Clock) -> float | None:
     if not isinstance(value, str) or value.strip() in _NO_TIME:
         return None
-    return clock.seconds(value, "a time", not_before_s)
+    return clock.seconds(value, "a time")
 
 
 def _text(value: Any) -> str | None:

@@ -14,7 +14,7 @@ from analyzers.types import JobRecord
 from integrations.traces.clock import Clock
 from integrations.traces.csv_columns import Layout, header_has, layout_by_names, layout_of, recognised
 from integrations.traces.csv_records import RecordMaker, records
-from integrations.traces.csv_rows import rows
+from integrations.traces.csv_rows import rows, without_headers
 from prompts.errors import UserError
 from schedmate.durations import zone_named
 from schedmate.ports import TraceNotes
@@ -33,10 +33,12 @@ class CsvTrace:
     def read(self, path: Path, notes: TraceNotes, options: Mapping[str, str]) -> Iterator[JobRecord]:
         """Read the header at once, then yield a job a row; bad rows are counted in ``notes`` with their line."""
         numbered = rows(lines(path, notes))
-        layout = layout_of(path, header_of(path, numbered), options)
+        header = header_of(path, numbered)
+        layout = layout_of(path, header, options)
         note_columns(notes, layout)
         clock = Clock(zone_named(options.get("timezone", "UTC")), notes)
-        return records(numbered, RecordMaker(layout, clock, notes), notes, layout.delimiter)
+        told = without_headers(numbered, header, notes)
+        return records(told, RecordMaker(layout, clock, notes), notes, layout.delimiter)
 
 
 class PublishedTable:
@@ -59,11 +61,13 @@ class PublishedTable:
         """The numbered rows after the header, what makes records of their cells, and the layout."""
         refuse_options(path, self.name, options)
         numbered = rows(lines(path, notes))
-        layout = layout_by_names(path, header_of(path, numbered), self._names)
+        header = header_of(path, numbered)
+        layout = layout_by_names(path, header, self._names)
         note_columns(notes, layout)
         notes.epoch_s = 0.0
         clock = Clock(zone_named(options.get("timezone", self._zone)), notes)
-        return numbered, RecordMaker(layout, clock, notes, least_gpus=0, span_first=True), layout
+        maker = RecordMaker(layout, clock, notes, least_gpus=0, span_first=True)
+        return without_headers(numbered, header, notes), maker, layout
 
 
 def refuse_options(path: Path, name: str, options: Mapping[str, str]) -> None:

@@ -26,14 +26,14 @@ from integrations.traces.json_stream import objects
 from integrations.traces.plain_csv import refuse_options
 from integrations.traces.slurm_jobs import Gathering, Measured, Row, record_of
 from integrations.traces.slurm_values import Tres, slurm_state, tres_of
-from integrations.traces.values import BadValueError
+from integrations.traces.values import BadValueError, not_used
 from schedmate.ports import TraceNotes
 from schedmate.trace_files import head_text
 
 _BYTES_PER_MIB = 1 << 20
 _MIN_S = 60.0
-#: A dump of a time without jobs, stripped of what Slurm says of itself.
-_NO_JOBS = re.compile(r'"jobs"\s*:\s*\[\s*\]')
+#: A dump of few jobs or none, or cut, stripped of what Slurm says of itself.
+_JOBS = re.compile(r'"jobs"\s*:\s*(?:\[|\Z)')
 _SURROGATES = re.compile("[\ud800-\udfff]")
 #: Of several flags the one that says how it stands; the first that is known counts.
 _STATE_FLAGS = ("REQUEUED", "COMPLETING", "CONFIGURING", "RESIZING", "STAGE_OUT")
@@ -48,7 +48,7 @@ class SacctJsonTrace:
         """True for a JSON object whose beginning speaks of Slurm or of jobs with trackable resources."""
         text = head_text(head).lstrip()
         return text.startswith("{") and (
-            any(sign in text for sign in ('"Slurm"', '"slurm"', '"tres"', '"het"')) or _NO_JOBS.search(text) is not None
+            any(sign in text for sign in ('"Slurm"', '"slurm"', '"tres"', '"het"')) or _JOBS.search(text) is not None
         )
 
     def read(self, path: Path, notes: TraceNotes, options: Mapping[str, str]) -> Iterator[JobRecord]:
@@ -58,12 +58,12 @@ class SacctJsonTrace:
         return self._jobs(path, notes)
 
     def _jobs(self, path: Path, notes: TraceNotes) -> Iterator[JobRecord]:
-        gathering = Gathering()
+        gathering = Gathering(notes)
         for number, job in objects(path, "jobs"):
             try:
                 if not isinstance(job, dict):
                     raise BadValueError("not an object")
-                record = record_of(_row(job), notes)
+                record = record_of(_row(job, notes), notes)
             except BadValueError as error:
                 notes.skip(str(error), f"job {number}")
                 continue
@@ -77,11 +77,13 @@ class SacctJsonTrace:
             yield whole
 
 
-def _row(job: Mapping[str, Any]) -> Row:
+def _row(job: Mapping[str, Any], notes: TraceNotes) -> Row:
     times, tres = _object(job.get("time")), _object(job.get("tres"))
     state = _state(_object(job.get("state")).get("current"))
     start_s, end_s = _moment(times.get("start")), _moment(times.get("end"))
     minutes = _number(times.get("limit"))
+    if minutes is not None and minutes < 0:
+        notes.remark(not_used("limit"))
     return Row(
         job_id=_job_id(job),
         submit_s=_moment(times.get("submission")),
@@ -90,7 +92,7 @@ def _row(job: Mapping[str, Any]) -> Row:
         elapsed_s=_number(times.get("elapsed")),
         state=state,
         eligible_s=_moment(times.get("eligible")),
-        limit_s=minutes * _MIN_S if minutes else None,
+        limit_s=minutes * _MIN_S if minutes and minutes > 0 else None,
         requested=_tres(tres.get("requested")),
         allocated=_tres(tres.get("allocated")),
         nodes=_whole(job.get("allocation_nodes")),

@@ -20,29 +20,22 @@ from pathlib import Path
 
 from analyzers.types import JobRecord
 from integrations.traces import slurm_values as slurm
-from integrations.traces.clock import Clock, number_or_time
+from integrations.traces.clock import Clock, number_or_time, settled
+from integrations.traces.sacct_rows import COMMAND, Columns, whole_rows
 from integrations.traces.slurm_jobs import Gathering, Measured, Row, record_of
-from integrations.traces.values import BadValueError, duration_s, text
+from integrations.traces.values import BadValueError, duration_s, not_used, text
 from prompts.errors import UserError
 from schedmate.durations import zone_named
 from schedmate.ports import TraceNotes
 from schedmate.trace_files import head_text, lines
 
 _OPTIONS = frozenset({"timezone", "delimiter"})
-#: Columns whose text may hold the delimiter.
-_FREE_TEXT = ("submitline", "jobname", "comment", "admincomment", "systemcomment", "workdir", "extra", "constraints")
-#: A submit line may run over so many lines.
-_MAX_LINES_OF_A_ROW = 50
 #: One of these beside the job's id makes a header sacct's, even if it lacks what is needed: that is told then.
 _SIGNS = frozenset(
     ("submit", "start", "elapsed", "elapsedraw", "alloctres", "reqtres", "allocgres", "reqgres", "alloccpus")
 )
 _JOB_ID = re.compile(r"\d+(?:[_+](?:\d+|\[[^|]*\]))?(?:\.\w+)?")
 _DASHES = re.compile(r"-+(?: +-+)+\s*$")
-_COMMAND = (
-    "sacct --allusers --parsable2 --format JobID,JobName,User,Account,Partition,State,Submit,Eligible,Start,End,"
-    "ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqTRES,AllocTRES"
-)
 
 
 class SacctTrace:
@@ -69,15 +62,15 @@ class SacctTrace:
         numbered = enumerate(lines(path, notes), start=1)
         header = next((line for _, line in numbered if line.strip()), "")
         if _lacks_its_header(header):
-            raise UserError(f"{path}: a dump of sacct without its header line (--noheader, -n)", f"use {_COMMAND}")
+            raise UserError(f"{path}: a dump of sacct without its header line (--noheader, -n)", f"use {COMMAND}")
         if "|" not in header and "delimiter" not in options:
-            raise UserError(f"{path}: this is sacct's table for people, which cuts what it shows", f"use {_COMMAND}")
-        columns = _Columns(path, header, options.get("delimiter") or "|")
+            raise UserError(f"{path}: this is sacct's table for people, which cuts what it shows", f"use {COMMAND}")
+        columns = Columns(path, header, options.get("delimiter") or "|")
         notes.header.update({name: name for name in columns.names})
         notes.header["timezone"] = options.get("timezone") or "UTC (assumed)"
         notes.epoch_s = 0.0
         clock = Clock(zone_named(options.get("timezone", "UTC")), notes)
-        return _jobs(_whole_rows(numbered, columns, notes), _Reader(columns, clock, notes), notes)
+        return _jobs(whole_rows(path, numbered, columns, notes), _Reader(columns, clock, notes), notes)
 
 
 def _lacks_its_header(row: str) -> bool:
@@ -90,105 +83,15 @@ def _lacks_its_header(row: str) -> bool:
     )
 
 
-class _Columns:
-    """Where each column stands, and rows to cells."""
-
-    def __init__(self, path: Path, header: str, delimiter: str) -> None:
-        self.delimiter = delimiter
-        self.names = [name.strip().lower().partition("%")[0] for name in header.rstrip("\r\n").split(delimiter)]
-        if self.names[-1] == "":  # --parsable ends every row with a delimiter
-            self.names.pop()
-        self.at = {name: position for position, name in reversed(list(enumerate(self.names)))}
-        self.free = [self.at[name] for name in _FREE_TEXT if name in self.at]
-        self.ends_in_text = self.names[-1] in _FREE_TEXT
-        self._require(path)
-
-    def _require(self, path: Path) -> None:
-        needed = {
-            "JobID": ("jobid", "jobidraw"),
-            "Submit": ("submit",),
-            "Start": ("start",),
-            "ElapsedRaw": ("elapsedraw", "elapsed", "end"),
-            "AllocTRES": ("alloctres", "reqtres", "allocgres", "reqgres"),
-            "State": ("state",),
-        }
-        missing = [name for name, any_of in needed.items() if not set(any_of) & set(self.at)]
-        if missing:
-            raise UserError(f"{path}: the dump has no column {', '.join(missing)}", f"dump it with {_COMMAND}")
-
-    def split(self, row: str) -> list[str]:
-        """Cells of a row; delimiters inside a name or command are put back where that makes sense of the row."""
-        cells = row.rstrip("\r\n").split(self.delimiter)
-        extra = len(cells) - len(self.names)
-        if extra == 1 and cells[-1] == "":
-            cells.pop()
-        elif extra > 0:
-            return self._rejoined(cells, extra)
-        return cells
-
-    def _rejoined(self, cells: list[str], extra: int) -> list[str]:
-        state, submit = self.at["state"], self.at["submit"]
-        for position in self.free:
-            joined = self.delimiter.join(cells[position : position + extra + 1])
-            tried = [*cells[:position], joined, *cells[position + extra + 1 :]]
-            if slurm.slurm_state(tried[state]) is not None and _is_time(tried[submit]):
-                return tried
-        return cells
-
-
-def _is_time(cell: str) -> bool:
-    try:
-        number_or_time(cell, 1.0, "submit", Clock())
-    except BadValueError:
-        return False
-    return True
-
-
-def _whole_rows(
-    numbered: Iterator[tuple[int, str]], columns: _Columns, notes: TraceNotes
-) -> Iterator[tuple[int, list[str]]]:
-    """Cells of rows with all their columns: a submit line may hold line breaks. What stays short is counted."""
-    wanted = len(columns.names)
-    begun: list[tuple[int, str]] = []
-    whole: tuple[int, list[str]] | None = None  # kept back: what follows may belong to its last cell
-
-    def give_up() -> None:
-        for short, _ in begun:
-            notes.skip("too few columns", f"line {short}")
-        begun.clear()
-
-    for number, line in numbered:
-        cells = columns.split(line)
-        if whole is not None and not begun and len(cells) == 1 and columns.ends_in_text and line.strip():
-            whole[1][-1] += "\n" + cells[0]
-            continue
-        if len(cells) < wanted:
-            if not line.strip() and not begun:
-                continue
-            begun.append((number, line))
-            number, cells = begun[0][0], columns.split("".join(part for _, part in begun))
-            if len(cells) < wanted:
-                if len(begun) >= _MAX_LINES_OF_A_ROW:
-                    give_up()
-                continue
-            if len(cells) == wanted:
-                begun.clear()
-        give_up()
-        if len(cells) > wanted:
-            notes.skip("too many columns", f"line {number}")
-            continue
-        if whole is not None:
-            yield whole
-        whole = (number, cells)
-    give_up()
-    if whole is not None:
-        yield whole
-
-
-def _jobs(rows: Iterator[tuple[int, list[str]]], reader: _Reader, notes: TraceNotes) -> Iterator[JobRecord]:
-    gathering = Gathering()
+def _jobs(rows: Iterator[tuple[int, list[str] | None]], reader: _Reader, notes: TraceNotes) -> Iterator[JobRecord]:
+    gathering = Gathering(notes)
     steps_of = ""  # of a job that was left out, steps are no rows of the job before it
     for number, cells in rows:
+        if cells is None:  # another dump begins, with what may be the rows of the same job
+            for whole in gathering.rest():
+                notes.rows += 1
+                yield whole
+            continue
         job_id, dot, _ = reader.job_id(cells).partition(".")
         if dot:
             if job_id == steps_of:
@@ -214,7 +117,7 @@ def _jobs(rows: Iterator[tuple[int, list[str]]], reader: _Reader, notes: TraceNo
 class _Reader:
     """Cells of a row to fields."""
 
-    def __init__(self, columns: _Columns, clock: Clock, notes: TraceNotes) -> None:
+    def __init__(self, columns: Columns, clock: Clock, notes: TraceNotes) -> None:
         self._clock = clock
         self._notes = notes
         at = columns.at
@@ -242,10 +145,17 @@ class _Reader:
 
     def row(self, cells: Sequence[str], job_id: str) -> Row:
         """The fields of a job's row; raises `BadValueError` for a submit time that is none."""
-        submit_s = self._time(cells, self._submit, "submit time", None)
-        start_s = self._optional(cells, self._start, "start", submit_s)
         elapsed_s = self._elapsed_s(cells)
-        ended = None if start_s is None else start_s + (elapsed_s or 0.0)
+        submit_s, eligible_s, start_s, end_s = settled(
+            (
+                self._time(cells, self._submit, "submit time"),
+                self._optional(cells, self._eligible, "eligible"),
+                self._optional(cells, self._start, "start"),
+                self._optional(cells, self._end, "end"),
+            ),
+            elapsed_s,
+            self._notes,
+        )
         nodes = self._first(cells, self._nodes)
         cpus = self._first(cells, self._cpus)
         asked, got = self._tres(cells, self._requested), self._tres(cells, self._allocated)
@@ -256,11 +166,11 @@ class _Reader:
             job_id=job_id,
             submit_s=submit_s,
             start_s=start_s,
-            end_s=self._optional(cells, self._end, "end", ended),
+            end_s=end_s,
             elapsed_s=elapsed_s,
             state=slurm.slurm_state(cells[self._state]),
-            eligible_s=self._optional(cells, self._eligible, "eligible", submit_s),
-            limit_s=None if self._limit is None else slurm.limit_s(cells[self._limit], self._limit_unit_s),
+            eligible_s=eligible_s,
+            limit_s=self._limit_s(cells),
             requested=asked,
             allocated=got,
             nodes=nodes,
@@ -288,17 +198,15 @@ class _Reader:
             share,
         )
 
-    def _time(self, cells: Sequence[str], position: int, what: str, not_before_s: float | None) -> float | None:
+    def _time(self, cells: Sequence[str], position: int, what: str) -> float | None:
         cell = slurm.known(cells[position])
-        return number_or_time(cell, 1.0, what, self._clock, not_before_s) if cell else None
+        return number_or_time(cell, 1.0, what, self._clock) if cell else None
 
-    def _optional(
-        self, cells: Sequence[str], position: int | None, what: str, not_before_s: float | None
-    ) -> float | None:
+    def _optional(self, cells: Sequence[str], position: int | None, what: str) -> float | None:
         if position is None:
             return None
         try:
-            return self._time(cells, position, what, not_before_s)
+            return self._time(cells, position, what)
         except BadValueError:
             self._notes.remark(f"{what} is no time: not used")
             return None
@@ -307,6 +215,15 @@ class _Reader:
         if self._elapsed is None or not (cell := slurm.known(cells[self._elapsed])):
             return None
         return duration_s(cell, 1.0, "elapsed")
+
+    def _limit_s(self, cells: Sequence[str]) -> float | None:
+        if self._limit is None:
+            return None
+        try:
+            return slurm.limit_s(cells[self._limit], self._limit_unit_s)
+        except BadValueError:
+            self._notes.remark(not_used("limit"))
+            return None
 
     def _tres(self, cells: Sequence[str], position: int | None) -> slurm.Tres:
         return _NO_TRES if position is None or not cells[position] else slurm.parse_tres(cells[position])

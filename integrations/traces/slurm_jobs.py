@@ -10,6 +10,7 @@ from analyzers.types import JobRecord, State
 from integrations.traces.slurm_values import Tres, array_tasks
 from integrations.traces.values import END_DROPPED, MAX_GPUS, UNENDED, BadValueError, outcome_of
 from schedmate.ports import TraceNotes
+from schedmate.repeats import TWICE, progress_of
 
 
 @dataclass(slots=True)
@@ -114,11 +115,14 @@ def _ran_s(row: Row) -> float:
 
 class Gathering:
     """Puts rows that follow each other together: attempts of a job (same id), components of a heterogeneous one
-    (``12+0``, ``12+1``), and the steps of a job with its row. Rows of one job come next to each other in a dump."""
+    (``12+0``, ``12+1``), and the steps of a job with its row. Rows of one job come next to each other in a dump.
 
-    def __init__(self) -> None:
+    Attempts that started at the same moment are one, of which two dumps tell: the row that got farther is taken."""
+
+    def __init__(self, notes: TraceNotes) -> None:
+        self._notes = notes
         self._id = ""
-        self._components: dict[str, JobRecord] = {}
+        self._components: dict[str, list[JobRecord]] = {}
         self._measured = Measured()
 
     def job(self, record: JobRecord) -> Iterator[JobRecord]:
@@ -127,8 +131,13 @@ class Gathering:
         if self._components and base != self._id:
             yield from self.rest()
         self._id = base
-        before = self._components.get(component)
-        self._components[component] = record if before is None else _with_attempt(before, record)
+        attempts = self._components.setdefault(component, [])
+        for at, before in enumerate(attempts):
+            if _is_same_attempt(before, record):
+                self._notes.skip(TWICE, f"job {record.job_id}")
+                attempts[at] = record if progress_of(record) > progress_of(before) else before
+                return
+        attempts.append(record)
 
     def step(self, measured: Measured) -> None:
         """Take what a step of the job at hand measured."""
@@ -139,7 +148,8 @@ class Gathering:
 
     def rest(self) -> Iterator[JobRecord]:
         """The job at hand, which nothing more will be added to."""
-        components, seen = list(self._components.values()), self._measured
+        components = [reduce(_with_attempt, attempts) for attempts in self._components.values()]
+        seen = self._measured
         self._components, self._measured = {}, Measured()
         if not components:
             return
@@ -157,6 +167,12 @@ class Gathering:
             yield record
         else:
             yield from (replace(record, job_id=task) for task in tasks)
+
+
+def _is_same_attempt(before: JobRecord, after: JobRecord) -> bool:
+    if before.start_s is None and after.start_s is None:
+        return before.submit_s == after.submit_s
+    return before.start_s == after.start_s
 
 
 def _with_attempt(before: JobRecord, after: JobRecord) -> JobRecord:

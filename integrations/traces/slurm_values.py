@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from analyzers.types import State
-from integrations.traces.values import BadValueError, duration_s, state
+from integrations.traces.values import NO_VALUE, duration_s, state
 
 #: More GPUs, CPUs or MiB than this are garbage.
 _MAX_COUNT = 10**12
@@ -115,11 +115,8 @@ def memory_mib(text: str, cpus: float | None = None, nodes: int | None = None) -
 
 
 def limit_s(text: str, unit_s: float = 1.0) -> float | None:
-    """A time limit; None for UNLIMITED, Partition_Limit and what else is no length of time."""
-    try:
-        return duration_s(text, unit_s, "limit") or None
-    except BadValueError:
-        return None
+    """A time limit; None for UNLIMITED, Partition_Limit and other words for none. Raises `BadValueError`."""
+    return None if text.strip().lower() in NO_VALUE else duration_s(text, unit_s, "limit") or None
 
 
 @lru_cache(10_000)

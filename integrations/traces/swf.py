@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from analyzers.types import JobRecord, State
-from integrations.traces.values import outcome_of
+from integrations.traces.values import not_used, outcome_of
 from prompts.errors import UserError
 from schedmate.ports import TraceNotes
 from schedmate.trace_files import head_text, lines
@@ -29,6 +29,7 @@ STATES: Mapping[float, State] = {0: "failed", 1: "completed", 5: "cancelled"}
 #: 2 to 4 mark the partial runs of a job that was checkpointed; its summary line repeats them as one.
 _PARTIAL = frozenset({2.0, 3.0, 4.0})
 _MAX_TIME_S = 1e13
+_UNKNOWN = -1
 _MAX_PROCESSORS = 10_000_000
 _KIB_PER_MIB = 1024
 _LAYOUT = re.compile(r"(?:^|:)(?P<nodes>\d{1,6})x(?P<each>\d{1,6})(?:$|[:#])")
@@ -107,6 +108,8 @@ def _record(words: list[str], notes: TraceNotes) -> JobRecord | str:
         return "no processors stated"
     if processors > _MAX_PROCESSORS or max(abs(submit_s), runtime_s) > _MAX_TIME_S:
         return "a field is out of range"
+    if requested_s < 0 and requested_s != _UNKNOWN:
+        notes.remark(not_used("requested time"))
     if 0 < requested_s < runtime_s:
         notes.remark("outlived its requested time: the runtime is taken for it")
     start_s = submit_s + values[_WAIT] if values[_WAIT] >= 0 else None

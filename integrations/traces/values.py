@@ -41,6 +41,17 @@ UNENDED: frozenset[State | None] = frozenset({"pending", "running", "suspended"}
 END_DROPPED = "end before start: the end is not used"
 
 
+#: What tools write where there is no value; anything else that can not be read is told.
+NO_VALUE = frozenset(
+    ("", "-1", "-", "none", "null", "n/a", "na", "unknown", "invalid", "unlimited", "infinite", "partition_limit")
+)
+
+
+def not_used(column: str) -> str:
+    """The remark on a cell that holds something, but nothing that can be used."""
+    return f"{column} can not be read: not used"
+
+
 class BadValueError(ValueError):
     """A cell that makes its row unusable; the text is the reason."""
 

@@ -18,11 +18,12 @@ from typing import IO, Any
 
 from prompts.errors import UserError
 from schedmate.batch.work import Row
-from schedmate.files import check_output
+from schedmate.files import check_output, whole_file
 
 _ROWS_PER_GROUP = 4096
 _OURS = b'{"case":'
 _WAIT = "wait for it or name another --out"
+_OTHER_PARQUET = "name another file with --parquet"
 _GO_ON = "make room and run the same command again: it goes on from there"
 
 
@@ -168,20 +169,13 @@ def write_parquet(rows: Iterator[Row], path: Path) -> int:
             ("summary", text), ("explanation", text), ("evidence", pa.list_(line)), ("warnings", pa.list_(text)),
         ]
     )  # fmt: skip
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     count = 0
-    try:
+    with _told(path, _OTHER_PARQUET):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
-            for group in _groups(rows):
-                writer.write_table(pa.Table.from_pylist([_flat(row) for row in group], schema=schema))
-                count += len(group)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise UserError(
-            f"{path}: cannot be written ({error.strerror or error})", "name another file with --parquet"
-        ) from None
+    with whole_file(path, _OTHER_PARQUET) as stream, pq.ParquetWriter(stream, schema, compression="zstd") as writer:
+        for group in _groups(rows):
+            writer.write_table(pa.Table.from_pylist([_flat(row) for row in group], schema=schema))
+            count += len(group)
     return count
 
 

@@ -27,12 +27,18 @@ def compare(
     """
     from rich.table import Table
 
+    from schedmate.comparison.document import check_document, read_document
     from schedmate.comparison.own_queue import LABEL, recorded_in, with_recorded
-    from schedmate.comparison.runs import differences, jct_ratios, read_document, runs_of
+    from schedmate.comparison.runs import differences, jct_ratios, runs_of
     from schedmate.comparison.table import metric_rows
     from schedmate.comparison.write import write_report
+    from schedmate.files import refuse_inputs
 
+    if report is not None:
+        refuse_inputs(report, files, "name another file with --report")
     documents = [(path.stem, read_document(path)) for path in files]
+    for path, (name, document) in zip(files, documents, strict=True):
+        check_document(path, name, document)
     runs = runs_of(documents)
     warnings = differences(runs)
     if report is not None:
@@ -51,7 +57,8 @@ def compare(
         err().print(f"[yellow]warning:[/] {safe(warning)}", soft_wrap=True)
     table = Table("", box=None, header_style="bold")
     recorded, rows_told = recorded_in([run.document for run in runs]), metric_rows(runs)
-    for label in [run.label for run in runs] if recorded is None else [LABEL, *(run.label for run in runs)]:
+    labels = [f"{run.label}\n{run.summary['estimates']} runtimes" for run in runs]
+    for label in labels if recorded is None else [LABEL, *labels]:
         table.add_column(safe(label), justify="right")
     for name, cells in rows_told if recorded is None else with_recorded(rows_told, recorded):
         table.add_row(name, *cells)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,12 +48,13 @@ def import_(
 
     Example: schedmate history import jobs.csv --column gpus=num_workers
     """
+    from schedmate.repeats import jobs_once
     from schedmate.traces import open_trace, told_skips, trace_options
 
-    records, notes = open_trace(file, format_name, trace_options(column or [], time_unit, delimiter, timezone))
+    opened = partial(open_trace, file, format_name, trace_options(column or [], time_unit, delimiter, timezone))
     store = _store()
     # Taken whole before anything is written, so that a damaged file adds nothing.
-    read = list(_counted(records, prefix))
+    read, notes = jobs_once(opened, lambda records, _: list(_counted(records, prefix)))
     # Not by the length before and after: another import may run at the same time.
     added = len({record.job_id for record in read} - {record.job_id for record in store.records()})
     taken = store.add(read)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -127,7 +128,8 @@ def simulate(
         of_trace,
     )
     from schedmate.comparison.collect import replays
-    from schedmate.files import check_output
+    from schedmate.comparison.runs import check_number
+    from schedmate.files import check_output, refuse_inputs
     from schedmate.knowledge import ESTIMATES, estimates_named, lacks_users
     from schedmate.simulator import policy_named
     from schedmate.simulator.asked import conditions_of
@@ -151,6 +153,12 @@ def simulate(
     )
     spec, tenants = _cluster(nodes, gpus_per_node, cluster)
     names = _policies(policy)
+    if report is not None:
+        check_number(len(names))
+        another = "name another file with --report"
+        check_output(report, another)
+        beside = [file for file in (trace, cluster, faults, slowdown) if file is not None]
+        refuse_inputs(report, [Path(file) for file in beside], another)
     needing = [policy_named(name).name for name in names if policy_named(name).needs_estimates]
     if estimates not in ESTIMATES:
         raise UserError(f"--estimates {estimates}: not known", f"give one of {', '.join(ESTIMATES)}")
@@ -175,8 +183,6 @@ def simulate(
     ]
     summaries: dict[str, dict[str, Any]] = {}
     with_figures = set[str]()
-    if report is not None:
-        check_output(report, "name another file with --report")
     seeds = range(1, 1 + (shakes if shakes is not None else 10 if report is not None else 0))
     with progress("replaying", len(jobs) * len(names) * (1 + len(seeds))) as advance:
         for name in names:
@@ -237,11 +243,11 @@ def _policies(text: str) -> list[str]:
 
 def _read(path: Path, format_name: str | None, options: Mapping[str, str]) -> tuple[list[JobRecord], TraceNotes]:
     """All jobs, each once, in order of submission; ties keep the order of the file."""
-    from schedmate.repeats import each_once
+    from schedmate.repeats import jobs_once
     from schedmate.traces import open_trace
 
-    records, notes = open_trace(path, format_name, options)
-    return sorted(each_once(records, notes), key=lambda record: record.submit_s), notes
+    opened = partial(open_trace, path, format_name, options)
+    return jobs_once(opened, lambda records, _: sorted(records, key=lambda record: record.submit_s))
 
 
 def _of_any_type(jobs: Sequence[JobRecord]) -> tuple[list[JobRecord], int]:

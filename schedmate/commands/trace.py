@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +17,13 @@ from schedmate.console import err, out, print_json, progress, safe
 if TYPE_CHECKING:
     from analyzers.types import JobRecord
     from schedmate.ports import TraceNotes
+    from schedmate.trace_summary import Collected
 
 app = typer.Typer(no_args_is_help=True, help="Look into job traces and convert them.")
+_ANOTHER_PAGE = "name another file with --out"
+_ANOTHER_OUT = "write to another file with --out"
+#: Endings that pack what is written; those of `writer_for`.
+_PACKED = (".gz", ".xz", ".zst", ".zstd")
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
 
@@ -44,27 +50,38 @@ def describe(
     Example: schedmate trace describe jobs.sacct --timezone Europe/Berlin --out jobs.html
     """
     from schedmate.commands.trace_words import print_summary
+    from schedmate.durations import zone_named
+    from schedmate.files import check_output, refuse_inputs, write_whole
+    from schedmate.repeats import jobs_once
     from schedmate.trace_summary import collect, summarise
     from schedmate.traces import format_name_of, open_trace, told_skips, trace_options
 
     options = trace_options(column or [], time_unit, delimiter, timezone)
     name = format_ or format_name_of(trace)
-    records, notes = open_trace(trace, name, options)
-    with progress("reading", None) as advance:
-        jobs = collect(records, advance)
+
+    def collected(records: Iterator[JobRecord], notes: TraceNotes) -> Collected:
+        if page is not None:
+            check_output(page, _ANOTHER_PAGE)
+            refuse_inputs(page, [trace, *notes.beside], _ANOTHER_PAGE)
+        with progress("reading", None) as advance:
+            return collect(records, advance)
+
+    jobs, notes = jobs_once(partial(open_trace, trace, name, options), collected)
+    read_as = timezone or str(notes.header.get("timezone") or notes.local_zone or "UTC")
+    zone = zone_named(read_as.removesuffix(" (assumed)"))
     summary: dict[str, Any] = {"file": str(trace), "format": name, **summarise(jobs, notes)}
     if page is not None:
         from schedmate.trace_summary.page import page as drawn
         from schedmate.trace_summary.summary import unix_begin_s
 
-        _write(page, drawn(jobs, summary, unix_begin_s(jobs, notes)))
+        write_whole(page, drawn(jobs, summary, unix_begin_s(jobs, notes), zone), _ANOTHER_PAGE)
     summary["page"] = None if page is None else str(page)
     if json_:
         print_json(summary)
         return
     for line in told_skips(trace, notes):
         err().print(safe(line), soft_wrap=True)
-    print_summary(summary)
+    print_summary(summary, zone)
 
 
 @app.command()
@@ -89,29 +106,28 @@ def convert(
 
     Example: schedmate trace convert jobs.sacct --out jobs.csv
     """
-    from itertools import chain
-
     from schedmate.commands.replay_flags import ends_before_it_begins
     from schedmate.durations import parse_moment, zone_named
+    from schedmate.files import check_output, refuse_inputs
+    from schedmate.repeats import jobs_once
     from schedmate.trace_files import writer_for
     from schedmate.traces import open_trace, told_skips, trace_options, writer_named
 
-    writer = writer_named(to or ("swf" if ".swf" in target.suffixes else "csv"))
-    if target.exists() and trace.exists() and target.samefile(trace):
-        raise UserError(f"{target}: is the trace itself", "write to another file with --out")
-    records, notes = open_trace(trace, format_, trace_options(column or [], time_unit, delimiter, timezone))
+    writer = writer_named(to or _form_of(target))
+    check_output(target, _ANOTHER_OUT)
+    options = trace_options(column or [], time_unit, delimiter, timezone)
     zone = zone_named(timezone or "UTC")
     first_s = parse_moment(begin, "--from", zone) if begin else float("-inf")
     last_s = parse_moment(end, "--until", zone) if end else float("inf")
     if begin and end and last_s <= first_s:
         raise ends_before_it_begins(begin, end)
-    chosen = _submitted(records, first_s, last_s, notes, timezone)
-    chosen = chain([next(chosen)], chosen)  # where there is none, no file is written
-    try:
+
+    def written(records: Iterator[JobRecord], notes: TraceNotes) -> tuple[int, Mapping[str, int]]:
+        refuse_inputs(target, [trace, *notes.beside], _ANOTHER_OUT)
         with writer_for(target) as stream:
-            count, lost = writer.write(chosen, stream, notes)
-    except OSError as error:
-        raise UserError(f"{target}: {error.strerror or error}", "free some space or write elsewhere") from None
+            return writer.write(_submitted(records, first_s, last_s, notes, timezone), stream, notes)
+
+    (count, lost), notes = jobs_once(partial(open_trace, trace, format_, options), written)
     if json_:
         print_json(
             {
@@ -128,9 +144,21 @@ def convert(
         return
     for line in told_skips(trace, notes):
         err().print(safe(line), soft_wrap=True)
-    out().print(f"{count:,} jobs written to {safe(str(target))}")
+    out().print(f"{count:,} jobs written to {safe(str(target))} as {writer.name}")
     for what, jobs in lost.items():
         out().print(f"  lost of {jobs:,} jobs: {safe(what)}")
+
+
+def _form_of(target: Path) -> str:
+    """The writer that a file's ending stands for; the common form where it has none."""
+    from schedmate.ports import TRACE_WRITERS, registered
+
+    plain = target.with_suffix("") if target.suffix in _PACKED else target
+    ending = plain.suffix.removeprefix(".").lower()
+    known = sorted(registered(TRACE_WRITERS))
+    if not ending or ending in known:
+        return ending or "csv"
+    raise UserError(f"{target}: .{ending} says no form to write ({', '.join(known)})", "say which with --to")
 
 
 def _submitted(
@@ -173,13 +201,6 @@ def _about(reader: Any) -> str:
     import sys
 
     return (sys.modules[reader.__module__].__doc__ or "").split("\n\n")[0].replace("\n", " ").replace("``", "")
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UserError(f"{path}: can not be written: {error.strerror or error}", "choose another --out") from None
 
 
 def register(parent: typer.Typer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import tzinfo
 from typing import Any
 
 from schedmate.commands.replay_warnings import NO_GPUS_HINT
@@ -12,9 +13,9 @@ from schedmate.durations import short_duration
 _SHOWN_OWNERS = 5
 
 
-def print_summary(summary: Mapping[str, Any]) -> None:
-    """A few lines and tables; everything else is for ``--json`` and the page."""
-    _print_head(summary)
+def print_summary(summary: Mapping[str, Any], zone: tzinfo) -> None:
+    """A few lines and tables; everything else is for ``--json`` and the page. Dates are those of ``zone``."""
+    _print_head(summary, zone)
     _print_sizes(summary)
     if {name for name, part in summary["sizes"].items() if part["jobs"]} == {"0"}:
         out().print(f"no job asks for a GPU: {NO_GPUS_HINT}")
@@ -26,15 +27,16 @@ def print_summary(summary: Mapping[str, Any]) -> None:
         out().print(f"pictures: {safe(summary['page'])}")
 
 
-def _print_head(summary: Mapping[str, Any]) -> None:
+def _print_head(summary: Mapping[str, Any], zone: tzinfo) -> None:
+    from schedmate.trace_summary.summary import local_date
+
     clock, load, wait = summary["clock"], summary["load"], summary["waiting_s"]
-    dates = f", {clock['first_submit'][:16]} to {clock['last_submit'][:16]} UTC" if clock["first_submit"] else ""
+    first, last = (local_date(clock[which], zone) for which in ("first_submit", "last_submit"))
+    dates = f", {first} to {last} ({zone})" if first else ""
     show = out().print
     show(f"{safe(summary['file'])}: {summary['jobs']:,} jobs ({summary['format']}), {_time(clock['span_s'])}{dates}")
     if clock["timezone"]:
         show(f"times without a zone were read as {safe(clock['timezone'])}")
-    if summary["repeated_ids"]:
-        show(f"{summary['repeated_ids']:,} jobs have an id that came before")
     if load:
         what = "in use" if load["recorded"] else "asked for (no starts are recorded)"
         show(
@@ -42,9 +44,10 @@ def _print_head(summary: Mapping[str, Any]) -> None:
             f"{load['mean_gpus']:,.0f} GPUs {what} on average, "
             f"{load['peak_gpus']:,.0f} at most"
         )
-    if wait:
-        spread = wait["all"]
-        show(f"waited: {_time(spread['p50'])} (half), {_time(spread['mean'])} (mean), {_time(spread['p99'])} (99 %)")
+    if wait and wait["with_gpus"]["mean"] is not None:
+        spread = wait["with_gpus"]
+        told = f"{_time(spread['p50'])} (half), {_time(spread['mean'])} (mean), {_time(spread['p99'])} (99 %)"
+        show(f"jobs with GPUs waited: {told}")
     if asked := summary["requested"]:
         share = asked["used_share"]["p50"]
         show(f"limits: half of the jobs used at most {100 * share:.0f} % of theirs")

@@ -119,8 +119,7 @@ def data_of(runs: Sequence[Run]) -> str:
     first = runs[0]
     cluster = first.document["cluster"]
     traces = sorted({str(run.document["trace"]).rpartition("/")[2] for run in runs})
-    words = (
-        f"Data: {', '.join(traces)}, {first.summary['jobs']:,} jobs on {cluster['nodes']:,} nodes with "
-        f"{cluster['gpus']:,} GPUs."
-    )
+    counts = sorted({int(run.summary["jobs"]) for run in runs})
+    jobs = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+    words = f"Data: {', '.join(traces)}, {jobs} jobs on {cluster['nodes']:,} nodes with {cluster['gpus']:,} GPUs."
     return words + (" Synthetic: these jobs were generated." if any(run.synthetic for run in runs) else "")

@@ -95,20 +95,25 @@ def lede(runs: Sequence[Run]) -> str:
     if equal:
         names = ", ".join(run.label for run in equal)
         words += f"{runs[best].label} and {names} are equal within chance, as far as shaken replays tell. "
-        if first in equal or best == 0:
-            return words.rstrip()
-        ratio = jct_ratios(runs)[best]
-        return words + f"The mean completion time of {runs[best].label} is {ratio.mean:.3f} of {first.label}'s."
+    if first in equal or (equal and best == 0):
+        return words.rstrip()
     if best == 0:
         return words + f"No other policy {least} less than {first.label}."
-    ratio = jct_ratios(runs)[best]
+    words += _against(runs[best], first, "" if equal else f"{runs[best].label} {least} least; ")
     price = longer_waits(runs[best], first.summary)
+    return words + (f" Not all jobs gain under {runs[best].label}: {price}, on average." if price else "")
+
+
+def _against(run: Run, first: Run, before: str) -> str:
+    ratio = jct_ratios([first, run])[1]
+    if ratio is None:  # of other jobs: said before
+        return before
+    whose = "its mean completion time" if before else f"The mean completion time of {run.label}"
     sure = ""
     if ratio.low is not None and ratio.high is not None:
         sure = f" (95 % interval {ratio.low:.3f} to {ratio.high:.3f})"
         sure += ", which chance alone may explain" if ratio.low <= 1 <= ratio.high else ""
-    words += f"{runs[best].label} {least} least; its mean completion time is {ratio.mean:.3f} of {first.label}'s{sure}."
-    return words + (f" Not all jobs gain: {price}, on average." if price else "")
+    return f"{before}{whose} is {ratio.mean:.3f} of {first.label}'s{sure}."
 
 
 def longer_waits(run: Run, base: Mapping[str, Any]) -> str:
@@ -125,4 +130,11 @@ def longer_waits(run: Run, base: Mapping[str, Any]) -> str:
 
 
 def _warnings(runs: Sequence[Run]) -> list[str]:
-    return list(dict.fromkeys(str(each) for run in runs for each in run.document.get("warnings", [])))
+    """Each once; with several documents it is said whose they are."""
+    return list(
+        dict.fromkeys(
+            f"{run.source}: {each}" if run.source else str(each)
+            for run in runs
+            for each in run.document.get("warnings", [])
+        )
+    )

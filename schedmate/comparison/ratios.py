@@ -13,7 +13,7 @@ _ROW_PX = 30
 
 def jct_ratio(runs: Sequence[Run]) -> Figure:
     """A row a run: the ratio as a dot, its 95 % confidence interval as a bar."""
-    ratios = jct_ratios(runs)
+    ratios = [ratio for ratio in jct_ratios(runs) if ratio is not None]
     n = max(ratio.n for ratio in ratios)
     judged = (
         f"Bars are 95 % confidence intervals of the mean over {n} replays in which every submit time was "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from prompts.errors import UserError
@@ -13,20 +12,19 @@ from schedmate.simulator.intervals import Interval, paired_ratio
 
 #: More than these could not be told apart in a picture.
 MOST_RUNS = 8
-_LARGEST_BYTES = 256 << 20
-_HINT = "make it with `schedmate simulate ... --json > FILE`"
-_NEEDED = ("trace", "cluster", "estimates", "policies")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One policy of one document. ``style`` is its colour, as a class of the style sheet."""
+    """One policy of one document. ``style`` is its colour, as a class of the style sheet; ``source`` names the document
+    where there are several."""
 
     label: str
     style: str
     policy: str
     document: Mapping[str, Any]
     summary: Mapping[str, Any]
+    source: str = ""
 
     @property
     def detail(self) -> Mapping[str, Any] | None:
@@ -49,60 +47,28 @@ class Ratio:
     n: int
 
 
-def read_document(path: Path) -> dict[str, Any]:
-    """A document of `schedmate simulate --json`. Raises `UserError` for anything else."""
-    try:
-        if not path.is_file():
-            raise UserError(f"{path}: not a file", _HINT)
-        if path.stat().st_size > _LARGEST_BYTES:
-            raise UserError(f"{path}: larger than {_LARGEST_BYTES >> 20} MiB", _HINT)
-        found = json.loads(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}", _HINT) from None
-    except (ValueError, RecursionError):
-        raise UserError(f"{path}: not JSON", _HINT) from None
-    if not isinstance(found, dict) or not all(key in found for key in _NEEDED) or not _whole(found["policies"]):
-        raise UserError(f"{path}: not what `schedmate simulate --json` prints", _HINT)
-    return found
-
-
-def _whole(policies: Any) -> bool:
-    needed = (
-        "jobs",
-        "estimates",
-        "sor_while_arriving",
-        "jct_s",
-        "queueing_s",
-        "bounded_slowdown",
-        "sor",
-        "gfr",
-        "jwtd_s",
-        "makespan_s",
-    )
-    return (
-        isinstance(policies, dict)
-        and bool(policies)
-        and all(isinstance(p, dict) and all(key in p for key in needed) for p in policies.values())
-    )
+def check_number(replays: int) -> None:
+    """Raises `UserError` for more replays than can be told apart."""
+    if replays > MOST_RUNS:
+        raise UserError(f"{replays} replays to compare", f"at most {MOST_RUNS} can be told apart: give fewer")
 
 
 def runs_of(documents: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Run]:
     """All policies of all documents in order; with several documents the label begins with the document's name."""
     found = [(name, document, policy) for name, document in documents for policy in document["policies"]]
-    if len(found) > MOST_RUNS:
-        raise UserError(f"{len(found)} replays to compare", f"at most {MOST_RUNS} can be told apart: give fewer")
+    check_number(len(found))
     labels = [policy if len(documents) == 1 else f"{name}: {policy}" for name, _, policy in found]
     if len(set(labels)) < len(labels):  # files of the same name in different folders
         labels = [f"{number} {label}" for number, label in enumerate(labels, 1)]
     return [
-        Run(label, f"c{number}", policy, document, document["policies"][policy])
-        for number, (label, (_, document, policy)) in enumerate(zip(labels, found, strict=True))
+        Run(label, f"c{number}", policy, document, document["policies"][policy], name if len(documents) > 1 else "")
+        for number, (label, (name, document, policy)) in enumerate(zip(labels, found, strict=True))
     ]
 
 
-def jct_ratios(runs: Sequence[Run]) -> list[Ratio]:
-    """Against the first run; with an interval where both were shaken in the same ways."""
-    return [_ratio(run, runs[0]) for run in runs]
+def jct_ratios(runs: Sequence[Run]) -> list[Ratio | None]:
+    """Against the first run; with an interval where both were shaken in the same ways. None for other jobs."""
+    return [_ratio(run, runs[0]) if same_jobs([run, runs[0]]) else None for run in runs]
 
 
 def _ratio(run: Run, base: Run) -> Ratio:

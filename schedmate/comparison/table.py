@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from schedmate.comparison.runs import Ratio, Run, jct_ratios, same_jobs, with_delays
+from schedmate.comparison.runs import Ratio, Run, jct_ratios, with_delays
 from schedmate.durations import short_duration
 
 _NOT_COMPARED = "n/a"
@@ -14,7 +14,7 @@ _SPREAD = ("mean", "p50", "p99", "max")
 
 def metric_rows(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     """(name, one text a run) in the order of reading; the ratio of mean JCT to the first run comes first."""
-    ratios = [_ratio(ratio) for ratio in jct_ratios(runs)] if same_jobs(runs) else [_NOT_COMPARED] * len(runs)
+    ratios = [_NOT_COMPARED if ratio is None else _ratio(ratio) for ratio in jct_ratios(runs)]
     return [("mean JCT, ratio", ratios), *summary_rows([run.summary for run in runs])]
 
 

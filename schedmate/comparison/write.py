@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from prompts.errors import UserError
 from schedmate.comparison.page import page
 from schedmate.comparison.runs import runs_of
 from schedmate.console import plain
-from schedmate.files import check_output
+from schedmate.files import check_output, write_whole
 
 _HINT = "name another file with --report"
 
@@ -22,12 +20,4 @@ def write_report(documents: Sequence[tuple[str, Mapping[str, Any]]], path: Path)
     Until it is whole, an older report in its place stays.
     """
     check_output(path, _HINT)
-    text = page(runs_of([(name, plain(document)) for name, document in documents]))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror or error})", _HINT) from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(path, page(runs_of([(name, plain(document)) for name, document in documents])), _HINT)

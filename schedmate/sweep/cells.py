@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from analyzers.types import JobRecord
 from prompts.errors import UserError
 from schedmate.knowledge import estimates_named
 from schedmate.ports import TraceNotes
-from schedmate.repeats import each_once
+from schedmate.repeats import jobs_once
 from schedmate.scheduler import ClusterSpec, Tenant
 from schedmate.simulator import simulate
 from schedmate.simulator.cluster_file import read_cluster, read_tenants, uniform_cluster
@@ -87,8 +87,9 @@ def read_trace(workload: Workload) -> tuple[tuple[JobRecord, ...], TraceNotes]:
     """The same, and what there is to tell of them. A worker reads a trace once and not for every cell."""
     if workload.trace is None:
         raise ValueError(f"workload {workload.name} has no trace")
-    found, notes = open_trace(workload.trace, workload.format, dict(workload.options))
-    records: Iterator[JobRecord] = _played(map(when_eligible, each_once(found, notes)), notes)
+    opened = partial(open_trace, workload.trace, workload.format, dict(workload.options))
+    found, notes = jobs_once(opened, lambda jobs, _: list(jobs))
+    records: Iterator[JobRecord] = _played(map(when_eligible, found), notes)
     if workload.cluster is None:  # equal nodes of unknown type take any
         records = (replace(record, gpu_type=None) if record.gpu_type else record for record in records)
     return tuple(sorted(records, key=lambda record: record.submit_s)), notes

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from prompts.errors import UserError
+from schedmate.files import write_whole
 from schedmate.knowledge import why_not
 from schedmate.ports import Engine, ItemFailed
 from schedmate.simulator import policy_named
@@ -16,7 +17,7 @@ from schedmate.simulator.headline import HEADLINES
 from schedmate.simulator.intervals import Interval, paired_ratio
 from schedmate.sweep.cells import Cell, cluster_of, digest_of_inputs, read_records, read_trace, run_cell
 from schedmate.sweep.spec import Spec, Workload
-from schedmate.sweep.store import CellStore, write_whole
+from schedmate.sweep.store import GO_ON, CellStore
 from schedmate.trace_warnings import of_size, of_zone
 from schedmate.traces import told_skips
 
@@ -112,7 +113,7 @@ def run_sweep(
         "rows": list(_rows(groups, found)),
         "failures": sorted(failures, key=lambda each: [str(value) for value in each.values()]),
     }
-    write_whole(options.out / "summary.json", _text(summary))
+    write_whole(options.out / "summary.json", _text(summary), GO_ON)
     return summary | {"already_done": len(cells) - len(waiting), "out": str(options.out)}
 
 

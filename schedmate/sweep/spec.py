@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,9 +17,11 @@ from schedmate.scheduler import POLICIES
 from schedmate.simulator import Conditions, policy_named
 from schedmate.simulator.asked import conditions_of
 from schedmate.simulator.shake import SHAKE_S
+from schedmate.yaml_once import load_once
 
 _EXAMPLE = "write for example `trace: jobs.csv`, `nodes: 16`, `policies: [fifo, kant]`; docs/sweep.md has all keys"
 _MOST_SEEDS = 1000
+_EXPONENT = re.compile(r"\d+(\.\d+)?[eE][+-]?\d{1,3}")
 _CONDITIONS = (
     "checkpoint", "restart", "size_classes", "cancellations", "failures", "faults", "requeues", "slowdown",
 )  # fmt: skip
@@ -96,7 +99,7 @@ class Spec:
 def read_spec(path: Path, data: Path | None = None) -> Spec:
     """Read ``path``; files named in it are beside it, or in ``data``. Raises `UserError` for what makes no sense."""
     try:
-        found = yaml.safe_load(read_small(path, _EXAMPLE))
+        found = load_once(read_small(path, _EXAMPLE))
     except yaml.YAMLError as error:
         raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}", _EXAMPLE) from None
     if not isinstance(found, Mapping):
@@ -209,7 +212,7 @@ def _fewer(where: str, found: Any) -> Fewer:
 def _runs(found: Mapping[Any, Any]) -> tuple[tuple[str, str], ...]:
     """Policies x estimates. ``easy/perfect`` is that alone; a policy that does not use estimates has one run."""
     names = found.get("policies", "all")
-    words = list(POLICIES) if names == "all" else [str(each) for each in _list("policies", names)]
+    words = list(POLICIES) if names in ("all", ["all"]) else [str(each) for each in _list("policies", names)]
     every = [str(each) for each in _list("estimates", found.get("estimates", ["perfect"]))]
     runs: list[tuple[str, str]] = []
     for word in words:
@@ -241,6 +244,8 @@ def _whole(where: str, value: Any, least: int, most: int) -> int:
 
 
 def _number(where: str, value: Any, least: float, most: float) -> float:
+    if isinstance(value, str) and _EXPONENT.fullmatch(value):  # to YAML, 1e9 is a word
+        value = float(value)
     if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
         raise _Wrong(f"{where}: {value!r} is not a number from {least:g} to {most:g}")
     return float(value)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from prompts.errors import UserError
+from schedmate.files import write_whole
 
-_GO_ON = "make room and run the same command again: it goes on from there"
+GO_ON = "make room and run the same command again: it goes on from there"
 _CELLS = "cells"
 
 
@@ -42,7 +42,7 @@ class CellStore:
     def put(self, key: str, cell: dict[str, Any]) -> None:
         """Keep a finished cell."""
         text = json.dumps(cell, sort_keys=True, allow_nan=False)
-        write_whole(self._path(key), f'{{"sha256": "{_digest(key, text)}", "cell": {text}}}\n')
+        write_whole(self._path(key), f'{{"sha256": "{_digest(key, text)}", "cell": {text}}}\n', GO_ON)
 
     def _path(self, key: str) -> Path:
         return self.folder / _CELLS / f"{key}.json"
@@ -50,18 +50,3 @@ class CellStore:
 
 def _digest(key: str, text: str) -> str:
     return hashlib.sha256(f"{key}\n{text}".encode()).hexdigest()
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that whoever opens it finds the old content or the new one, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror or error})", _GO_ON) from None
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime, tzinfo
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,7 @@ _TIME_TICKS = (1, 10, 60, 600, 3600, 6 * 3600, DAY_S, 7 * DAY_S, 30 * DAY_S)
 _FEW_TIME_TICKS = (60, 3600, DAY_S)
 
 
-def load_over_time(jobs: Collected, unix_begin_s: float | None) -> Figure | None:
+def load_over_time(jobs: Collected, unix_begin_s: float | None, zone: tzinfo) -> Figure | None:
     """GPUs in use, or asked for where no starts are recorded."""
     load = load_of(jobs)
     if load is None:
@@ -43,7 +43,7 @@ def load_over_time(jobs: Collected, unix_begin_s: float | None) -> Figure | None
         f"{what} over time",
         f"{what}: {load.mean:,.0f} on average, {load.peak:,.0f} at most.",
         f"{how} Mean {load.mean:,.0f}, at most {load.peak:,.0f}, in stretches of {duration(load.step_s)}.",
-        partial(_load, load, _offset_s(jobs, unix_begin_s)),
+        partial(_load, load, _offset_s(jobs, unix_begin_s), zone),
     )
 
 
@@ -51,18 +51,19 @@ def _offset_s(jobs: Collected, unix_begin_s: float | None) -> float | None:
     return None if unix_begin_s is None else unix_begin_s - float(jobs.times["submit_s"].min())
 
 
-def _load(load: Load, offset_s: float | None, width: int) -> tuple[str, float]:
+def _load(load: Load, offset_s: float | None, zone: tzinfo, width: int) -> tuple[str, float]:
     wide = width > _WIDE_PX
     high = max(1.0, float(load.gpus.max()) * 1.05)
-    plot = Plot((52, 24, width - 62, 220 if wide else 160), _time_axis(load, offset_s, wide), linear(0, high, _count))
+    x = _time_axis(load, offset_s, zone, wide)
+    plot = Plot((52, 24, width - 62, 220 if wide else 160), x, linear(0, high, _count))
     edges = load.begin_s + load.step_s * np.arange(load.gpus.size)
     points = [*zip(edges.tolist(), load.gpus.tolist(), strict=True), (load.end_s, 0.0)]
-    plot.axes("time (UTC)" if offset_s is not None else "time since the first start", "GPUs")
+    plot.axes(f"time ({zone})" if offset_s is not None else "time since the first start", "GPUs")
     plot.area(points, "s-hints").steps(points, "s-hints thin")
     return plot.svg(), plot.top + plot.height + 44
 
 
-def _time_axis(load: Load, offset_s: float | None, wide: bool) -> Scale:
+def _time_axis(load: Load, offset_s: float | None, zone: tzinfo, wide: bool) -> Scale:
     ticks = np.linspace(load.begin_s, load.end_s, 7 if wide else 3).tolist()
     span_s = load.end_s - load.begin_s
 
@@ -70,7 +71,7 @@ def _time_axis(load: Load, offset_s: float | None, wide: bool) -> Scale:
         if offset_s is None:
             return duration(seconds - load.begin_s)
         try:
-            moment = datetime.fromtimestamp(seconds + offset_s, UTC)
+            moment = datetime.fromtimestamp(seconds + offset_s, zone)
         except (ValueError, OverflowError, OSError):
             return ""
         return f"{moment:%Y-%m-%d}" if span_s > 7 * DAY_S else f"{moment:%m-%d %H:%M}"

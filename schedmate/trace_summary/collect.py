@@ -38,7 +38,6 @@ class Collected:
     codes: dict[str, Codes]
     words: dict[str, list[str]]
     known: dict[str, int] = field(default_factory=dict)
-    repeated_ids: int = 0
 
     def __len__(self) -> int:
         return int(self.gpus.size)
@@ -56,8 +55,6 @@ def collect(records: Iterable[JobRecord], advance: Callable[[int], None] = lambd
     numbers: dict[str, dict[str, int]] = {name: {} for name in _WORDS}
     gpus, attempts = array("d"), array("q")
     known = dict.fromkeys(FIELDS, 0)
-    ids: set[int] = set()
-    repeated = 0
     adders = [(name, times[name].append) for name in _TIMES]
     for record in records:
         for name, add in adders:
@@ -72,11 +69,6 @@ def collect(records: Iterable[JobRecord], advance: Callable[[int], None] = lambd
                 known[name] += 1
         gpus.append(record.gpus * (record.gpu_milli or _WHOLE_MILLI) / _WHOLE_MILLI)
         attempts.append(record.attempts or 0)
-        mark = hash(record.job_id)
-        if mark in ids:
-            repeated += 1
-        else:
-            ids.add(mark)
         advance(1)
     return Collected(
         {name: np.asarray(column, dtype=np.float64) for name, column in times.items()},
@@ -85,5 +77,4 @@ def collect(records: Iterable[JobRecord], advance: Callable[[int], None] = lambd
         {name: np.asarray(column, dtype=np.int64) for name, column in codes.items()},
         {name: list(of) for name, of in numbers.items()},
         known,
-        repeated,
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 import numpy as np
 
 from schedmate.ports import TraceNotes
+from schedmate.repeats import SAME_ID
 from schedmate.simulator.metrics import SIZE_BUCKETS, Distribution
 from schedmate.trace_summary.collect import UNKNOWN, Collected, Floats
 from schedmate.trace_summary.load import Load, held_s, load_of
@@ -30,7 +31,7 @@ def summarise(jobs: Collected, notes: TraceNotes) -> dict[str, Any]:
         "rows_skipped": dict(notes.skipped),
         "remarks": dict(notes.remarks),
         "jobs": len(jobs),
-        "repeated_ids": jobs.repeated_ids,
+        "repeated_ids": notes.remarks.get(SAME_ID, 0),
         "clock": _clock(jobs, notes),
         "gpu_hours": float(gpu_s.sum()) / HOUR_S,
         "sizes": _sizes(jobs, gpu_s),
@@ -114,6 +115,16 @@ def _date(seconds: float, shift_s: float | None) -> str | None:
         return None
 
 
+def local_date(moment: str | None, zone: tzinfo) -> str:
+    """A date of the summary as the clock of a zone shows it, to the minute; empty where there is none."""
+    if moment is None:
+        return ""
+    try:
+        return f"{datetime.fromisoformat(moment).astimezone(zone):%Y-%m-%dT%H:%M}"
+    except (ValueError, OverflowError):  # in that zone it is a year that is none
+        return moment[:16]
+
+
 def _distribution(values: Floats) -> dict[str, float | None]:
     return dataclasses.asdict(Distribution.of(values[np.isfinite(values)]))
 
@@ -142,6 +153,7 @@ def _waiting(jobs: Collected) -> dict[str, Any] | None:
     by_size = {name: _distribution(waited[in_bucket(jobs, least, most)]) for name, least, most in SIZE_BUCKETS}
     return {
         "all": _distribution(waited),
+        "with_gpus": _distribution(waited[jobs.gpus > 0]),
         "by_size": by_size,
         "held_before_eligible": _distribution(held) if np.isfinite(held).any() else None,
     }

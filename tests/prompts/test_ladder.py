@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from prompts.errors import UserError
-from prompts.gateway import NoModel, open_gateway
+from prompts.gateway import Access, NoModel, open_gateway
 from prompts.templates import Template, Variable, fence, load_template
 
 
@@ -33,7 +33,7 @@ def steps(scripted: Any) -> Any:
 
 
 def ask(scripted: Any, *, timeout_s: float = 5.0, text: str = "the sky at dawn", check: Any = lambda _: None) -> Any:
-    gateway = open_gateway("openai", base_url=scripted.url, model="scripted", api_key="", timeout_s=timeout_s)
+    gateway = open_gateway(Access("openai", "scripted", scripted.url, timeout_s=timeout_s))
     return gateway.ask(TEMPLATE, Colour, {"text": text}, check)
 
 
@@ -59,7 +59,7 @@ def test_a_format_that_is_turned_down_goes_to_the_next_rung_and_is_remembered(
         return steps.fails(status, "response_format is not supported") if kind == "json_schema" else steps.says(RED)
 
     scripted.script = [serve]
-    gateway = open_gateway("openai", base_url=scripted.url, model="scripted", api_key="", timeout_s=5)
+    gateway = open_gateway(Access("openai", "scripted", scripted.url, timeout_s=5))
     assert gateway.ask(TEMPLATE, Colour, {"text": "a"}, lambda _: None).value is not None
     assert gateway.ask(TEMPLATE, Colour, {"text": "b"}, lambda _: None).value is not None
     assert scripted.rungs() == ["json_schema", "json_object", "json_object"]
@@ -179,7 +179,7 @@ def test_no_connection_and_a_dropped_one(scripted: Any, steps: Any) -> None:
     drop.hang_up = True
     scripted.script = [drop, steps.says(RED)]
     assert ask(scripted).value is not None
-    gateway = open_gateway("openai", base_url="http://127.0.0.1:9/v1", model="m", api_key="", timeout_s=2)
+    gateway = open_gateway(Access("openai", "m", "http://127.0.0.1:9/v1", timeout_s=2))
     answer = gateway.ask(TEMPLATE, Colour, {"text": "a"}, lambda _: None)
     assert answer.value is None and "no connection" in answer.reason
 
@@ -250,7 +250,7 @@ def test_no_model_answers_nothing() -> None:
 )
 def test_an_incomplete_configuration_is_named(model: str, url: str, key: str, lacks: str) -> None:
     with pytest.raises(UserError, match=lacks):
-        open_gateway("openai", base_url=url, model=model, api_key=key, timeout_s=1)
+        open_gateway(Access("openai", model, url, key, timeout_s=1))
 
 
 def test_without_a_model_nothing_heavy_is_imported() -> None:

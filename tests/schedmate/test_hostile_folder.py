@@ -44,6 +44,7 @@ COMMANDS: dict[str, list[str]] = {
     "help": ["--help"],
     "version": ["version", "--json"],
     "config": ["config", "show", "--json"],
+    "llm": ["llm", "usage", "--json"],
     "analyze": ["analyze", ".", "--command", "python train.py", "--json"],
     "predict": ["predict", ".", "--command", "python train.py", "--history", "trace.csv", "--json"],
     "diagnose": ["diagnose", "job.log", "--json"],

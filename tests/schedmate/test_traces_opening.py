@@ -119,3 +119,24 @@ def test_an_endless_line_fills_no_memory(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert found == ["1", "2"]
     assert peak_bytes < 20 << 20
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"jobs": [', "job 1 is cut off"),
+        ('{"jobs": [{"job_id": 1, "us', "job 1 is cut off"),
+        ('{"jobs":', "no JSON array 'jobs' in it, or it is cut off"),
+        ('{"meta": {"Slurm": {', "no JSON array 'jobs' in it, or it is cut off"),
+        ('{"jobs": [{"account": "a", "comment": {"administrator": "', "job 1 is cut off"),
+        ("{", "or it is cut off"),
+        ('{"meta": {"plu', "or it is cut off"),
+        ('{"a":[1,2]}', "JSON, but no dump of sacct"),
+        ("[1,2]", "JSON, but no dump of sacct"),
+        ('[{"status": "Pa', "or it is cut off"),
+    ],
+)
+def test_json_that_is_no_trace_or_cut_is_told_as_json(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "t").write_text(text)
+    with pytest.raises(UserError, match=said):
+        list(open_trace(tmp_path / "t")[0])

@@ -6,7 +6,16 @@ import math
 
 from analyzers.source.idioms.named import base_name
 from analyzers.source.idioms.resources import data_parallel_size
-from analyzers.source.idioms.training import Training, accumulation_in, data_loop, slice_size
+from analyzers.source.idioms.schedule import test_text
+from analyzers.source.idioms.training import (
+    Training,
+    accumulates,
+    accumulation_in,
+    data_loop,
+    is_estimator,
+    slice_size,
+    stepped_slice,
+)
 from analyzers.source.knowledge.lookup import dataset_entry
 from analyzers.source.program.events import Call
 from analyzers.source.program.values import ClassVal, Const, Ext, Func, Obj, Origin, Scaled, Seq, Unknown, Val
@@ -59,7 +68,10 @@ def offer_batches(reading: Reading, training: Training) -> None:
         return
     learns = reading.value("workload_type") in ("train", "finetune", "other", None)
     per_device, total, origin, sure = _sizes(reading, training)
-    part = next((size for loop in training.loops[1:] if (size := slice_size(loop)) is not None), None)
+    stepped = stepped_slice(reading, training)
+    if stepped is not None:  # what was collected is learned from in parts, with a step for each
+        per_device, total, origin, sure = float(stepped[0]), None, stepped[1], 0.85
+    part = next((size for loop in training.slices if (size := slice_size(loop)) is not None), None)
     if part is not None and per_device is None:
         return  # a batch of unknown size is worked through in parts
     pieces = math.ceil(per_device / part) if part is not None and per_device is not None else None
@@ -164,12 +176,12 @@ def _accumulation(reading: Reading, training: Training) -> int | None:
         reading.offer("grad_accum", int(setting[0]), max(0.7, setting[1].confidence), setting[1].origin)
         return int(setting[0])
     if training.call is None or training.trainer:
-        if training.unseen:
+        if training.unseen or "open_trainer" in reading.settings:
             return None
         if "lightning" in reading.settings and training.trainer:
             reading.offer("grad_accum", 1, 0.85)
             return 1
-        if training.call is not None and "keras" in training.call.path:
+        if training.call is not None and ("keras" in training.call.path or is_estimator(training.call)):
             reading.offer("grad_accum", 1, 0.8)
             return 1
         return None
@@ -182,11 +194,17 @@ def _accumulation(reading: Reading, training: Training) -> int | None:
         for c in reading.calls
         if c.name in ("step", "update", "apply_gradients") and len(c.loops) == len(training.loops)
     ]
-    for call in steps:
-        modulus = as_number(accumulation_in(call.guards))
+    # What the gradients wait for as well does not accumulate them.
+    waits = [(call, tuple(g for g in call.guards if g not in training.call.guards)) for call in steps]
+    for call, guards in waits:
+        modulus = as_number(accumulation_in(guards))
         if modulus is not None:
             reading.offer("grad_accum", int(modulus), 0.8, call.origin)
             return int(modulus)
+    if any(accumulates(guards) for call, guards in waits if "optim" in call.path.lower()) or any(
+        "accum" in test_text(guard).lower() for _, guards in waits for guard in guards
+    ):
+        return None  # every so many batches, which is not known
     if reading.complete or steps:
         reading.offer("grad_accum", 1, 0.8)
         return 1

@@ -55,12 +55,18 @@ def _called(value: Obj, path: str, depth: int) -> Bounds:
         return (-1.0, 1.0)
     if name in _BETWEEN and len(call.args) >= 2:
         return _hull([bounds(argument, depth + 1) for argument in call.args[:2]])
+    if name in ("minimum", "maximum", "clip") and len(call.args) >= 2:
+        parts = [bounds(argument, depth + 1) for argument in call.args[:3]]
+        if name == "clip":
+            return (max(parts[0][0], parts[1][0]), min(parts[0][1], parts[-1][1])) if len(parts) == 3 else parts[0]
+        pick = min if name == "minimum" else max
+        return (pick(p[0] for p in parts), pick(p[1] for p in parts))
     if name in _JOINED:
-        parts = call.args[0] if call.args else None
-        if isinstance(parts, Seq):
-            found = [bounds(item, depth + 1) for item in parts.items if not _empty(item)]
-            return ANYTHING if parts.open else _hull(found)
-        return bounds(parts, depth + 1)
+        joined = call.args[0] if call.args else None
+        if isinstance(joined, Seq):
+            found = [bounds(item, depth + 1) for item in joined.items if not _empty(item)]
+            return ANYTHING if joined.open else _hull(found)
+        return bounds(joined, depth + 1)
     return ANYTHING
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 
 from analyzers.source.files import normal
 from analyzers.source.knowledge.frameworks import Framework, KnownCommand, known_command
@@ -51,6 +52,10 @@ def _options(reading: Reading, command: KnownCommand, words: list[Word]) -> Map:
     while i < len(words):
         word = words[i]
         i += 1
+        pair = re.fullmatch(r"([A-Za-z_][\w.]*)=(.*)", word.text, re.DOTALL)
+        if pair:
+            set_path(result, pair[1].split("."), _value(pair[2], word))
+            continue
         if not word.text.startswith("-") or len(word.text) < 2:
             positionals.append(_value(word.text, word))
             result.open = result.open or not word.known
@@ -97,8 +102,13 @@ def _under_file(reading: Reading, command: KnownCommand, given: Map) -> Map:
     written = given.items.get(command.config_option) if command.config_option else None
     if written is None:
         return given
-    text = as_text(written)
-    path = readable(reading.machine, text) if text is not None else None
+    if isinstance(written, Seq):  # the first word that is no pair
+        if not written.items:
+            return given
+        written = written.items[0]
+    text = as_text(written) or ""
+    named = (text, *(f"{folder}/{text}.yaml" for folder in command.config_folders))
+    path = next((p for name in named if text and (p := readable(reading.machine, name)) is not None), None)
     loaded = config_value(reading.machine, path, attr=True) if path is not None else None
     if not isinstance(loaded, Map):
         given.open = True

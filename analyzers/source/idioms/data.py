@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from analyzers.source.idioms.named import launch_options
+from analyzers.source.idioms.named import launch_options, measured_only
 from analyzers.source.knowledge.lookup import dataset_entry
 from analyzers.source.program.events import Call
-from analyzers.source.program.values import Origin, Seq, Unknown, Val
+from analyzers.source.program.values import Func, Origin, Seq, Unknown, Val
 from analyzers.source.reading import Reading, as_number, as_text, matches
 
 #: Parts of a path or name that say how data is kept, split or where, not which data it is.
@@ -20,12 +20,15 @@ _GENERIC = re.compile(
     r"imagefolder|image|folder|synthetic|random|dummy|fake|full|small|large|subset|local|cache|cached|tokenized|x|y)",
     re.IGNORECASE,
 )
+_FILE = re.compile(r"\.(ya?ml|jsonl?|csv|tsv|txt|zip|tgz|tar(\.gz)?|npz|npy|h5|hdf5|pkl|pt|parquet|arrow|bin|data)$")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{2,}")
 
 
 def offer_dataset(reading: Reading) -> None:
     """``dataset``: the name under which it is loaded."""
     found = [(name, sure, call) for call in reading.calls for name, sure in [_dataset_of(call) or ("", 0.0)] if name]
+    if reading.value("workload_type") in ("train", "finetune"):
+        found = [f for f in found if not _only_measured(reading, f[2])]
     surest = max((sure for _, sure, _ in found), default=0.0)
     names = {name for name, sure, _ in found if sure == surest}
     # One of several branches, and not known which.
@@ -46,6 +49,12 @@ def offer_dataset(reading: Reading) -> None:
         reading.offer("dataset", tasks[:200], 0.7, Origin("launch", 1))
 
 
+def _only_measured(reading: Reading, call: Call) -> bool:
+    """Whether a data set is opened where the launch says that validation or test data are."""
+    where = as_text(call.argument(0, "root"))
+    return where is not None and measured_only(reading, where)
+
+
 def told_name(text: str) -> str | None:
     """Which data set a path or a name speaks of: a published one's usual name, else the last part that tells it apart.
 
@@ -53,7 +62,8 @@ def told_name(text: str) -> str | None:
     """
     parts = [part for part in text.strip().rstrip("/").split("/") if part not in ("", ".", "..", "~")]
     for part in reversed(parts):
-        entry = dataset_entry(part) if "/" in text else None
+        stem = _FILE.sub("", part)
+        entry = dataset_entry(stem) if "/" in text or stem != part else None
         if entry is not None:
             return entry.name
     if "/" in text and not text.startswith((".", "/", "~")) and len(parts) == 2 and all(map(_tells, parts)):
@@ -91,9 +101,12 @@ def _dataset_of(call: Call) -> tuple[str, float] | None:
     if "datasets." in path and path.startswith(
         ("torchvision.", "torchtext.", "torchaudio.", "keras.", "tensorflow.keras.")
     ):
-        parts = [p for p in path.split("datasets.")[1].split(".") if p not in ("load_data", "mnist()")]
+        plain = re.sub(r"<[^>]*>", "", path.split("datasets.")[1])
+        parts = [p for p in plain.split(".") if p not in ("load_data", "mnist()")]
         entry = dataset_entry(parts[0]) if parts else None
-        return (entry.name if entry else parts[0], 0.93) if parts else None
+        told = bool(parts) and (entry is not None or parts[0][:1].isupper() or "keras" in path)
+        told = told and (entry is not None or parts[0] not in _DATASET_TOOLS)
+        return (entry.name if entry else parts[0], 0.93) if told else None
     if name == "load_dataset" and path.split(".")[0] in ("datasets", "nlp", "load_dataset"):
         texts = [t for t in map(as_text, call.args[:2]) if t]
         texts = texts or [t for t in (as_text(call.kwargs.get("path")), as_text(call.kwargs.get("name"))) if t]
@@ -117,18 +130,25 @@ def _dataset_of(call: Call) -> tuple[str, float] | None:
     return (entry.name, 0.6) if entry is not None else None
 
 
+#: Parts of the libraries of published data sets that are no data set.
+_DATASET_TOOLS = ("DatasetFolder", "ImageFolder", "VisionDataset")
 _FETCHES = ("keras.utils.get_file", "keras.utils.data_utils.get_file", "keras.src.utils.get_file")
 
 
 # --- sizes of samples ---------------------------------------------------------------------------------------------
 
+_RESIZES = frozenset({"resize", "resize_images", "random_crop", "randomresizedcrop", "centercrop", "randomcrop",
+                      "resize_with_crop_or_pad", "crop_and_resize", "sample_distorted_bounding_box"})  # fmt: skip
 _CROPS = ("RandomResizedCrop", "CenterCrop", "RandomCrop", "Resize")
 
 
 def offer_sample_sizes(reading: Reading) -> None:
     """``image_size`` for image jobs and ``seq_len`` for text jobs."""
     task = str(reading.value("task") or "")
-    if task.startswith("image") or "detection" in task or "segmentation" in task:
+    sees = any(
+        c.path.startswith(("torchvision.transforms", "torchvision.datasets", "timm.data")) for c in reading.calls
+    )
+    if task.startswith("image") or "detection" in task or "segmentation" in task or (sees and "seq" not in task):
         _image_size(reading)
     elif task and not task.startswith(("toy", "reinforcement")):
         setting = reading.number("seq_len")
@@ -147,9 +167,34 @@ def _image_size(reading: Reading) -> None:
                     reading.offer("image_size", int(number), 0.85, call.origin)
                     return
     setting = reading.number("image_size")
+    known = dataset_entry(str(reading.value("dataset") or ""))
+    if setting is not None and known is not None and setting[0] == (known.image_size or 0) ** 2:
+        setting = None  # the pixels of a flattened image
+    cut = any(call.name in _CROPS and "transforms" in call.path for call in reading.calls)
+    if cut and setting is not None and setting[1].confidence < 0.85 and setting[1].origin.how == "literal":
+        setting = None  # cut to a size that is not known; what something else is called so by the way is another one
     if setting is not None and 0 < setting[0] < 10_000:
         reading.offer("image_size", int(setting[0]), max(0.7, setting[1].confidence), setting[1].origin)
         return
+    fed = as_number(reading.machine.reads.get("input_size"))
+    if fed is not None and 0 < fed < 10_000 and any(call.name.endswith("Conv2d") for call in reading.calls):
+        reading.offer("image_size", int(fed), 0.7, getattr(reading.machine.reads["input_size"], "origin", None))
+        return
+    if any(c.name.lower() in _RESIZES for c in [*reading.calls, *_in_the_pipeline(reading)]):
+        return  # to a size that was not understood
     entry = dataset_entry(str(reading.value("dataset") or ""))
     if entry is not None and entry.image_size and entry.name not in ("ImageNet", "FakeData"):
         reading.offer("image_size", entry.image_size, 0.8, None, "looked_up")
+
+
+def _in_the_pipeline(reading: Reading) -> list[Call]:
+    """What the functions that a data set is mapped with would call: nothing else calls them."""
+    found: list[Call] = []
+    for call in [c for c in reading.calls if c.name == "map" and "()" in c.path][:20]:
+        mapped = call.argument(0, "map_func", "function")
+        if isinstance(mapped, Func):
+            before = len(reading.calls)
+            reading.machine.call(mapped, [Unknown("sample", call.origin)], {}, call.origin)
+            found += reading.calls[before:]
+            del reading.calls[before:]
+    return found

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from analyzers.source.idioms.commands import command_configuration
 from analyzers.source.idioms.rules import UndecidedError, first_that_holds
@@ -35,6 +37,7 @@ def offer_known(reading: Reading) -> None:
         return
     found = list(_known_calls(reading))
     runs = [kind for _, known, _ in found if (kind := known.runs)]
+    stages = [(framework, known, call) for framework, known, call in found if known.stages]
     for framework, known, call in found:
         if (known.runs and known.runs != runs[-1]) or not (runs or known.always):
             continue
@@ -42,7 +45,32 @@ def offer_known(reading: Reading) -> None:
             reading.offer("framework", framework.family, 0.96, call.origin)
             _run(reading, known.runs, call.origin)
             reading.run = call if known.runs == "training" else None
-        _apply(reading, known.rules, _call_configuration(known, call), call, call.origin)
+        rules = dict(known.rules)
+        if known.stages and (len(stages) > 1 or call.loops):
+            rules.update(_over_stages(stages))
+        _apply(reading, rules, _call_configuration(framework, known, call), call, call.origin)
+
+
+def _over_stages(stages: list[tuple[Framework, KnownCall, Call]]) -> Rules:
+    """What the calls that train one after the other say together; open where one can not be known."""
+    found: Rules = {}
+    for name, together in (("epochs", sum), ("max_steps", sum), ("learning_rate", max)):
+        if not any(name in known.rules for _, known, _ in stages):
+            continue
+        numbers: list[int | float] = []
+        for framework, known, call in stages:
+            # A loop runs it who knows how often; one under a condition may not run at all.
+            certain = not call.guards and (not call.loops or name == "learning_rate")
+            config = _call_configuration(framework, known, call)
+            try:
+                said = first_that_holds(known.rules.get(name, []), config, call, call.origin) if certain else None
+            except UndecidedError:
+                said = None
+            if said is not None and isinstance(said[0], int | float):
+                numbers.append(said[0])
+        complete = len(numbers) == len(stages)
+        found[name] = [{"value": together(numbers)} if complete else {"open": True}]
+    return found
 
 
 def _run(reading: Reading, kind: str, origin: Origin) -> None:
@@ -58,20 +86,35 @@ def _known_calls(reading: Reading) -> Iterator[tuple[Framework, KnownCall, Call]
         for framework in frameworks():
             if top in framework.packages:
                 plain = re.sub(r"<[^>]*>", "", call.path)
+                for name in framework.chained:
+                    plain = plain.replace(f".{name}()", "")
                 for known in framework.calls:
                     if any(plain == e or plain.endswith("." + e) for e in known.endings):
                         yield framework, known, call
 
 
-def _call_configuration(known: KnownCall, call: Call) -> Map:
+def _constructor(framework: Framework, call: Call) -> Call | None:
+    """The call that made what this one is a method of, through methods that give back their own instance."""
+    receiver = call.receiver
+    made = receiver.call if isinstance(receiver, Obj) else None
+    return _constructor(framework, made) if made is not None and made.name in framework.chained else made
+
+
+def _call_configuration(framework: Framework, known: KnownCall, call: Call) -> Map:
     """A call's configuration: the argument that holds it, beside ``call`` and ``new``, all arguments by place or name.
 
     ``new`` are those of the constructor where the call is a method.
     """
-    receiver = call.receiver
-    made = receiver.call if isinstance(receiver, Obj) else None
+    made = _constructor(framework, call)
     config = Map({}, call.origin)
+    usual_root = {k: v for k, v in known.defaults.items() if k not in ("call", "new")}
+    defaults = as_value(usual_root, Origin("", 0, "default"))
+    assert isinstance(defaults, Map)
+    config.items.update(defaults.items)
     for source in (call, made):
+        if known.config == ("kwargs",):
+            config.items.update(call.kwargs)
+            break
         if source is not None and known.config:
             position = next((c for c in known.config if isinstance(c, int)), None)
             value = source.argument(position, *(c for c in known.config if isinstance(c, str)))
@@ -80,14 +123,24 @@ def _call_configuration(known: KnownCall, call: Call) -> Map:
                 config.open = config.open or value.open
                 break
     else:
-        config.open = bool(known.config) and not (known.config == ("result",) and _from_result(call, config))
+        if known.config == ("arguments",):
+            given = _arguments(known.defaults.get("call", {}), call)
+            config.items.update(given.items)
+            config.open = given.open
+        else:
+            config.open = bool(known.config) and not (known.config == ("result",) and _from_result(call, config))
     for name, source in (("call", call), ("new", made)):
         if source is not None:
-            usual = as_value(known.defaults.get(name, {}), Origin("", 0, "default"))
-            items = dict(usual.items) if isinstance(usual, Map) else {}
-            items.update({str(i): v for i, v in enumerate(source.args)})
-            config.items[name] = Map({**items, **source.kwargs}, call.origin)
+            config.items[name] = _arguments(known.defaults.get(name, {}), source)
     return config
+
+
+def _arguments(defaults: dict[str, Any], call: Call) -> Map:
+    """A call's arguments by place or name over the usual ones, which are not known where more is given."""
+    usual = as_value({} if call.open else defaults, Origin("", 0, "default"))
+    items = dict(usual.items) if isinstance(usual, Map) else {}
+    items.update({str(i): v for i, v in enumerate(call.args)})
+    return Map({**items, **call.kwargs}, call.origin, open=call.open)
 
 
 def _from_result(call: Call, config: Map) -> bool:
@@ -134,7 +187,7 @@ def _apply(reading: Reading, rules: Rules, config: Map, call: Call | None, origi
 
 def _typed(name: str, value: JsonValue) -> JsonValue:
     if name in ("epochs", "max_steps", "seq_len", "image_size", "model_params_approx"):
-        return int(value) if isinstance(value, int | float) and value > 0 else None
+        return int(value) if isinstance(value, int | float) and 0 < value < math.inf else None
     if name == "model":
         return re.sub(r"\(\s*\)", "", str(value)).replace(" )", ")").strip()
     if name == "learning_rate":

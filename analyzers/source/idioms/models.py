@@ -1,14 +1,14 @@
-"""Which model is trained, and how many parameters it has where its layers are known."""
+"""Which model is trained, and what it is called."""
 
 from __future__ import annotations
 
-import math
 import re
 
+from analyzers.source.idioms.named import NAMES
 from analyzers.source.idioms.optimisation import optimizer_calls
 from analyzers.source.idioms.training import Training
-from analyzers.source.knowledge.lookup import model_parameters, parameters_in_name
-from analyzers.source.program.attributes import class_attribute, library_base
+from analyzers.source.knowledge.lookup import model_parameters
+from analyzers.source.program.attributes import library_base
 from analyzers.source.program.events import Call, Loop
 from analyzers.source.program.values import Bound, ClassVal, Const, Ext, Map, Obj, Origin, Seq, Unknown, Val
 from analyzers.source.reading import Reading, as_number, as_text
@@ -20,28 +20,16 @@ _MODULE_CALL = re.compile(
     r"(torch\.nn|nn|flax\.nnx|flax\.linen|lightning|pytorch_lightning|keras|tensorflow\.keras|timm\.models|"
     r"torchvision\.models|torch_geometric\.nn|monai\.networks|diffusers\.models)[\w.]*<|transformers\.\w*(Model|For[A-Z]\w+)<"
 )
-_WEIGHTLESS = re.compile(
-    r"ReLU|GELU|SiLU|Tanh|Sigmoid|Softmax|Dropout|Pool|Flatten|Identity|Loss|ELU|Mish|Upsample|Pad|Unfold|Fold|"
-    r"PixelShuffle|Hardswish|Rngs|Unflatten|CosineSimilarity|DataParallel|Buffer"
-)
-LAYERS_MAX = 5_000
-_CONTAINERS = ("Sequential", "ModuleList", "ModuleDict", "List")
-#: Base classes that hold no weights of their own.
-_BASES = ("Module", "LightningModule", "Model", "Layer", "object", "ParameterList")
-#: Networks of other libraries, whose weights are not worked out here.
-_UNCOUNTED = re.compile(
-    r"(transformers|timm|diffusers|segmentation_models_pytorch|monai|torch_geometric|open_clip|clip|torch\.hub|"
-    r"efficientnet_pytorch|x_transformers|mamba_ssm|xformers|torchaudio\.models|peft)\b(?!.*(Tokenizer|Config|Processor))"
-)
+CONTAINERS = ("Sequential", "ModuleList", "ModuleDict", "List")
 
 
 def trained_model(reading: Reading, training: Training) -> Val | None:
     """The object whose parameters go to the optimizer, that is wrapped for training, or that a trainer fits."""
     for call in optimizer_calls(reading):
         first = call.argument(0, "params")
-        found = _owner_of_parameters(first, 0)
+        found = owner_of_parameters(first, 0)
         if isinstance(found, Obj | Unknown) and isinstance(unwrapped(found), Obj):
-            return unwrapped(found)
+            return found if _several(found) else _whole_of(reading, unwrapped(found))
     for call in reading.calls:
         if call.path.endswith("Optimizer") and "nnx" in call.path and call.args:
             return unwrapped(call.args[0])
@@ -55,15 +43,68 @@ def trained_model(reading: Reading, training: Training) -> Val | None:
             model = training.call.receiver.call.argument(0, "model") or training.call.receiver
         if model is not None:
             return unwrapped(model)
-    models = [c.result for c in reading.calls if is_module_call(c) and isinstance(c.result, Obj) and not c.loops]
-    if not models:
-        return None
-    # Parts are built inside the whole, or before it and given to it.
-    whole: Obj = models[0]
-    for other in models[1:]:
-        if any(unwrapped(part) is whole for part in other.attrs.values()):
-            whole = other
-    return unwrapped(whole)
+    return _outermost(reading, training)
+
+
+def _whole_of(reading: Reading, part: Val) -> Val:
+    """The program's network of which only a library's layer is trained (the head, for a linear probe)."""
+    if not isinstance(part, Obj) or isinstance(part.cls, ClassVal) or not part.cls.path.startswith("torch.nn."):
+        return part
+    for call in reading.calls:
+        whole = call.result
+        if is_module_call(call) and isinstance(whole, Obj) and isinstance(whole.cls, ClassVal) and holds(whole, part):
+            return whole
+    return part
+
+
+def _outermost(reading: Reading, training: Training) -> Val | None:
+    """The one network that was built before the training and is no part of another; several are not told apart."""
+    models = []
+    for call in reading.calls:
+        if call is training.call:
+            break
+        if is_module_call(call) and isinstance(call.result, Obj) and not call.loops:
+            models.append(call)
+    found = [c.result for c in models if isinstance(c.result, Obj)]
+    tops = [c.result for c in models if isinstance(c.result, Obj) and "__init__" not in c.callers[:1]] or found
+    wholes = [m for m in tops if not any(any(unwrapped(p) is m for p in o.attrs.values()) for o in found if o is not m)]
+    named = {_class_of(m): m for m in reversed(wholes or tops)}
+    if len(named) > 1:
+        return Unknown("one of several models", wholes[0].origin if wholes else Origin(), tuple(named.values()))
+    return unwrapped(next(iter(named.values()))) if named else None
+
+
+def _several(value: Val) -> bool:
+    """Whether a value may be one of several networks of different classes, none of which holds the others."""
+    if not isinstance(value, Unknown):
+        return False
+    options = [option for option in map(unwrapped, value.options) if isinstance(option, Obj) and is_network(option)]
+    wholes = [o for o in options if not any(holds(other, o) for other in options if other is not o)]
+    return len({_class_of(option) for option in wholes}) > 1
+
+
+def _class_of(model: Obj) -> str:
+    return model.cls.name if isinstance(model.cls, ClassVal) else model.cls.path
+
+
+def holds(whole: Val, part: Val) -> bool:
+    """Whether an object is another one, or has it among what it holds or was made from."""
+    waiting: list[Val] = [whole]
+    for _ in range(200):
+        if not waiting:
+            return False
+        value = waiting.pop()
+        if value is part:
+            return True
+        if isinstance(value, Obj):
+            waiting.extend(v for v in value.attrs.values() if isinstance(v, Obj | Seq))
+            if isinstance(value.cls, Ext) and value.call is not None:
+                waiting.extend(v for v in value.call.args if isinstance(v, Obj))
+        elif isinstance(value, Seq):
+            waiting.extend(value.items[:20])
+        elif isinstance(value, Unknown):
+            waiting.extend(value.options)
+    return True
 
 
 def is_module_call(call: Call) -> bool:
@@ -93,7 +134,7 @@ def unwrapped(value: Val) -> Val:
     return value
 
 
-def _owner_of_parameters(value: Val | None, depth: int) -> Val | None:
+def owner_of_parameters(value: Val | None, depth: int) -> Val | None:
     if value is None or depth > 6:
         return None
     if isinstance(value, Obj):
@@ -103,7 +144,7 @@ def _owner_of_parameters(value: Val | None, depth: int) -> Val | None:
         if isinstance(value.cls, ClassVal):
             return value
         for inner in [*(call.args if call is not None else []), *value.attrs.values()][:6]:
-            found = _owner_of_parameters(inner, depth + 1)
+            found = owner_of_parameters(inner, depth + 1)
             if found is not None:
                 return found
         return None
@@ -112,14 +153,20 @@ def _owner_of_parameters(value: Val | None, depth: int) -> Val | None:
     if isinstance(value, Seq | Map):
         items = value.items if isinstance(value, Seq) else list(value.items.values())
         for item in items[:6]:
-            found = _owner_of_parameters(item, depth + 1)
+            found = owner_of_parameters(item, depth + 1)
             if found is not None:
                 return found
     if isinstance(value, Unknown):
         if value.detail[:1] in (("loop",), ("part",)) and isinstance(value.detail[1], Loop):
-            return _owner_of_parameters(value.detail[1].iterable, depth + 1)  # a parameter out of named_parameters()
-        for option in value.options:
-            found = _owner_of_parameters(option, depth + 1)
+            return owner_of_parameters(value.detail[1].iterable, depth + 1)  # a parameter out of named_parameters()
+        owners = [o for option in value.options if (o := owner_of_parameters(option, depth + 1)) is not None]
+        if len({id(unwrapped(owner)) for owner in owners}) > 1:
+            return Unknown("one of several models", value.origin, tuple(owners))
+        if owners:
+            return owners[0]
+        parts = value.detail[1:3] if value.detail[:1] == ("arithmetic",) else ()
+        for part in (p for p in parts if isinstance(p, Obj | Seq | Unknown)):
+            found = owner_of_parameters(part, depth + 1)
             if found is not None:
                 return found
     return None
@@ -127,6 +174,8 @@ def _owner_of_parameters(value: Val | None, depth: int) -> Val | None:
 
 def model_name(reading: Reading, training: Training) -> tuple[str, float, Origin] | None:
     """The model's name, how sure, and where."""
+    model = trained_model(reading, training)
+    told = _told(reading)
     loaded = [
         c
         for c in reading.calls
@@ -134,22 +183,21 @@ def model_name(reading: Reading, training: Training) -> tuple[str, float, Origin
     ]
     for call in loaded:
         owner = call.path.rpartition(".")[0].rpartition(".")[2]
-        if _NOT_MODELS.search(owner):
+        if _NOT_MODELS.search(owner) or _is_helper(reading, training, call, model, told):
             continue
         text = as_text(
             call.argument(1 if call.name == "pipeline" else 0, "pretrained_model_name_or_path", "model_name", "model")
         )
         if text:
             return text, 0.9, _text_origin(call)
-    model = trained_model(reading, training)
     if isinstance(model, Obj):
         found = _object_name(reading, model)
         if found is not None:
+            if told is not None and _is_variant(model, told[0]) and (told[2].how == "override" or not _shape(model)):
+                return told[0], max(told[1], found[1]), told[2]
             return found
-    setting = reading.settings.get("model")
-    text = as_text(setting.value) if setting is not None else None
-    if text and setting is not None:
-        return text, setting.confidence, setting.origin
+    if told is not None:
+        return told
     layers, hidden = reading.number("layers"), reading.number("hidden")
     if reading.words_read_unseen and layers is not None and hidden is not None and layers[0] > 0:
         kind = re.sub(r"^pretrain_|\.py$", "", reading.launch.program.rpartition("/")[2]).upper() or "transformer"
@@ -160,6 +208,63 @@ def model_name(reading: Reading, training: Training) -> tuple[str, float, Origin
         if isinstance(written, str) and written:
             return "/".join(written.split("/")[-4:]), 0.55, load.origin
     return None
+
+
+#: Options by which a network's variant is chosen through its description or its weights.
+_FILES_OF_MODELS = ("cfg", "model_cfg", "model_config", "weights")
+
+
+def _told(reading: Reading) -> tuple[str, float, Origin] | None:
+    """The model that the job is told to use, by a name or by a file named after it (``--cfg yolov5s.yaml``)."""
+    for name in NAMES["model"]:
+        value = reading.machine.told.get(name)
+        if value is not None and isinstance(value.value, str) and value.value:
+            return re.sub(_ENDINGS, "", value.value), 0.75, value.origin
+    setting = reading.settings.get("model")
+    text = as_text(setting.value) if setting is not None else None
+    if text and setting is not None:
+        return text, setting.confidence, setting.origin
+    for name in _FILES_OF_MODELS:
+        value = reading.machine.told.get(name)
+        written = as_text(value) or ""
+        stem = re.sub(_ENDINGS, "", written).rpartition("/")[2]
+        if value is not None and stem != written and _SIZED.search(stem):
+            return stem, 0.75, value.origin
+    return None
+
+
+_ENDINGS = r"\.(ya?ml|json|toml|pth?|pth\.tar|ckpt|safetensors|bin|cfg)$"
+_GENERAL_CLASS = re.compile(
+    r"(Detection|Classification|Segmentation|Base|My|Custom|Simple)?(Model|Net|Network|Detector|Classifier|Backbone)"
+    r"(Wrapper)?|Ensemble"
+)
+
+
+def _is_variant(model: Obj, told: str) -> bool:
+    """Whether a name that the job is told is one variant of the class (``DiT-XL/2``), which itself tells less."""
+    if not isinstance(model.cls, ClassVal):
+        return False
+    initials = "".join(c for c in model.cls.name if c.isupper()).lower()
+    name, plain = _plain(model.cls.name), _plain(told)
+    return (
+        name in plain
+        or (len(initials) > 1 and plain.startswith(initials))
+        or (_GENERAL_CLASS.fullmatch(model.cls.name) is not None and _SIZED.search(told) is not None)
+    )
+
+
+def _is_helper(
+    reading: Reading, training: Training, call: Call, model: Val | None, told: tuple[str, float, Origin] | None
+) -> bool:
+    """Whether a loaded network only serves another one, which learns or is what the job was told to use."""
+    if isinstance(model, Obj) and call.result is not None and training.call is not None:
+        return not holds(model, call.result)
+    if told is not None and as_text(call.argument(0, "pretrained_model_name_or_path")) == told[0]:
+        return False
+    own = [c.result for c in reading.calls if is_module_call(c) and isinstance(c.result, Obj)]
+    return told is not None and any(
+        _plain(_class_of(o)) in _plain(told[0]) and not holds(o, call.result or o) for o in own
+    )
 
 
 def _text_origin(call: Call) -> Origin:
@@ -183,6 +288,9 @@ def _object_name(reading: Reading, model: Obj) -> tuple[str, float, Origin] | No
         inside = _object_name(reading, part) if part is not None else None
         if inside is not None:
             return inside
+        configured = _configured_name(model)
+        if configured is not None:
+            return configured
         maker = _maker(reading, model)
         if maker is not None:
             return maker, 0.88, model.origin
@@ -202,6 +310,8 @@ def _object_name(reading: Reading, model: Obj) -> tuple[str, float, Origin] | No
             numbers = [
                 str(int(n)) for n in map(as_number, model.call.args if model.call is not None else []) if n is not None
             ]
+            if last in CONTAINERS:
+                return None  # a container says nothing
             return f"nn.{last}({','.join(numbers)})", 0.85, model.origin
         return last, 0.9, model.origin
     return None
@@ -241,18 +351,31 @@ def _wrapped_part(model: Obj) -> Obj | None:
         return None
     given = [unwrapped(value) for value in [*call.args, *call.kwargs.values()]]
     parts = {name: part for name, value in model.attrs.items() if isinstance(part := unwrapped(value), Obj)
-             and _is_network(part)}  # fmt: skip
+             and is_network(part)}  # fmt: skip
     if not parts or not all(any(part is value for value in given) for part in parts.values()):
         return None
     return next((parts[name] for name in _MAIN_PARTS if name in parts), next(iter(parts.values())))
 
 
-def _is_network(value: Obj) -> bool:
+def is_network(value: Obj) -> bool:
     if isinstance(value.cls, ClassVal):
         return re.search(r"nn\.|nnx|linen|ightning|keras|timm", library_base(value.cls) or "") is not None
     return (
         re.match(r"(torch\.nn|nn|torchvision\.models|timm|transformers|torch\.hub\.load)\b", value.cls.path) is not None
     )
+
+
+def _configured_name(model: Obj) -> tuple[str, float, Origin] | None:
+    """The name that a model's configuration carries; a class alone tells little where that name is not known."""
+    config = model.attrs.get("config") or (model.call.args[0] if model.call is not None and model.call.args else None)
+    values = config.attrs if isinstance(config, Obj) else config.items if isinstance(config, Map) else {}
+    name = values.get("name")
+    text = as_text(name)
+    if text:
+        return text, 0.87, name.origin if isinstance(name, Const) else model.origin
+    if name is not None and not isinstance(name, Const) and isinstance(model.cls, ClassVal):
+        return model.cls.name, 0.45, model.origin
+    return None
 
 
 def _shape(model: Obj) -> str:
@@ -266,220 +389,3 @@ def _shape(model: Obj) -> str:
         if number is not None:
             parts.append(f"{int(number)} {label}")
     return f" ({', '.join(parts)})" if parts else ""
-
-
-# --- parameters ---------------------------------------------------------------------------------------------------
-
-
-def offer_parameters(reading: Reading, training: Training) -> None:
-    """``model_params_approx`` from the named architecture, or the layers built."""
-    name = reading.value("model")
-    model = trained_model(reading, training)
-    if isinstance(name, str):
-        published = model_parameters(name)
-        local = isinstance(model, Obj) and isinstance(model.cls, ClassVal)
-        if published is not None and not (local and _has_layers(model)):
-            classes = _classes(reading, model, name)
-            if classes is None:
-                reading.offer("model_params_approx", published, 0.85, None, "looked_up")
-            elif classes > 0 and (resized := model_parameters(name, classes)) is not None:
-                origin = model.origin if isinstance(model, Obj) else None
-                reading.offer("model_params_approx", resized, 0.8, origin, "computed")
-        elif not local:
-            written = parameters_in_name(name)
-            if written is not None:
-                reading.offer("model_params_approx", int(written), 0.75, None, "looked_up")
-    if "model_params_approx" not in reading.facts and isinstance(model, Obj):
-        count = _count_all(reading, model)
-        if count is not None and count > 0:
-            reading.offer("model_params_approx", int(count), 0.75, model.origin, "computed")
-
-
-def _count_all(reading: Reading, model: Obj) -> float | None:
-    """Parameters of the model, and of the others that have an optimizer of their own (a GAN's second half)."""
-    counter = _Counter()
-    found = [_owner_of_parameters(call.argument(0, "params"), 0) for call in optimizer_calls(reading)]
-    others = [unwrapped(owner) for owner in found if owner is not None]
-    counts = [counter.count(part) for part in [model, *(o for o in others if isinstance(o, Obj))]]
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
-
-
-def _has_layers(model: Val | None) -> bool:
-    return isinstance(model, Obj) and _Counter().count(model) is not None
-
-
-def _classes(reading: Reading, model: Val | None, name: str) -> int | None:
-    """The size of the classifier that a named model is built with: None where it is the published one, 0 unknown."""
-    built = [model.call] if isinstance(model, Obj) and model.call is not None else []
-    built += [c for c in reading.calls if c.name in ("create_model", name.rpartition("/")[2])]
-    given = next((c.kwargs["num_classes"] for c in built if "num_classes" in c.kwargs), None)
-    if given is None or (isinstance(given, Const) and given.value is None):
-        return None
-    classes = as_number(given)
-    return None if classes == 1000 else int(classes) if classes is not None and 0 < classes < 1e7 else 0
-
-
-class _Counter:
-    """Adds up the parameters of the layers an object holds; gives up (None) on a layer it does not know."""
-
-    def __init__(self) -> None:
-        self.seen: set[int] = set()
-        self.layers = 0
-
-    def count(self, value: Val, depth: int = 0) -> float | None:
-        """Parameters of a module, a container of modules, or 0 for what is neither."""
-        self.layers += 1
-        if depth > 30 or self.layers > LAYERS_MAX:
-            return None
-        if isinstance(value, Seq):
-            total = self._sum(value.items, depth)
-            return None if value.open and total else total
-        if isinstance(value, Unknown):
-            # One of several modules, or one that nobody knows, has weights that are not known either.
-            return None if any(isinstance(option, Obj) and _is_network(option) for option in value.options) else 0.0
-        if not isinstance(value, Obj):
-            return 0.0
-        if id(value) in self.seen:
-            return 0.0  # shared weights count once
-        self.seen.add(id(value))
-        if isinstance(value.cls, ClassVal):
-            if library_base(value.cls) is None or not re.search(
-                r"nn\.|nnx|linen|ightning|keras", library_base(value.cls) or ""
-            ):
-                return 0.0
-            return self._own(value, library_base(value.cls) or "", depth)
-        return self._library(value, depth)
-
-    def _sum(self, values: list[Val], depth: int) -> float | None:
-        total = 0.0
-        for value in values:
-            part = self.count(value, depth + 1)
-            if part is None:
-                return None
-            total += part
-        return total
-
-    def _own(self, value: Obj, base: str, depth: int) -> float | None:
-        """A module of the tree: what it holds; where it is a kind of one layer, that layer too."""
-        kind = base.rpartition(".")[2]
-        held = list(value.attrs.values())
-        if kind in _CONTAINERS:
-            return self._sum([*held, *(value.call.args if value.call is not None else [])], depth)
-        inner = self._sum(held, depth)
-        if inner is None or kind in _BASES:
-            return inner
-        given = value.call if value.call is not None and class_attribute(value.cls, "__init__") is None else None  # type: ignore[arg-type]
-        layer = layer_parameters(kind, given, tied=False) if given is not None else None
-        return inner + layer if layer is not None else (inner if _WEIGHTLESS.search(kind) else None)
-
-    def _library(self, value: Obj, depth: int) -> float | None:
-        assert isinstance(value.cls, Ext)
-        path = value.cls.path
-        call = value.call
-        name = path.rpartition(".")[2]
-        if not re.match(r"(torch\.nn|nn|flax\.nnx|torchvision\.models)\b", path) or call is None or "()" in path:
-            return None if _UNCOUNTED.match(path) else 0.0
-        if path.startswith("torchvision.models"):
-            return None if call.kwargs.get("num_classes") else float(model_parameters(name) or 0) or None
-        if name in _CONTAINERS:
-            items: list[Val] = [value.attrs["appended"]] if "appended" in value.attrs else []
-            for argument in call.args:
-                items.extend(argument.items if isinstance(argument, Seq) else
-                             list(argument.items.values()) if isinstance(argument, Map) else [argument])  # fmt: skip
-                if isinstance(argument, Seq) and argument.open:
-                    return None
-                if isinstance(argument, Unknown):
-                    return None
-            return self._sum(items, depth)
-        return layer_parameters(name, call, tied="weight" in value.attrs)
-
-
-def layer_parameters(name: str, call: Call, *, tied: bool) -> float | None:
-    """Weights of one standard layer, or None where a size is not known; 0 for layers without weights."""
-    bias = (
-        0
-        if isinstance(call.argument(None, "bias", "use_bias"), Const) and _off(call.argument(None, "bias", "use_bias"))
-        else 1
-    )
-    if name == "Linear":
-        first, second = _number(call, 0, "in_features"), _number(call, 1, "out_features")
-        if first is None or second is None:
-            return None
-        return (0 if tied else first * second) + bias * second
-    if name in ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Conv"):
-        first, second = _number(call, 0, "in_channels", "in_features"), _number(call, 1, "out_channels", "out_features")
-        kernel = call.argument(2, "kernel_size")
-        groups = _number(call, 6, "groups") or 1
-        dimensions = int(name[-2]) if name[-2].isdigit() else 2
-        area = _kernel(kernel, dimensions)
-        if first is None or second is None or area is None:
-            return None
-        return first * second * area / groups + bias * second
-    if name in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "BatchNorm", "SyncBatchNorm"):
-        size = _number(call, 0, "num_features")
-        affine = call.argument(None, "affine")
-        return None if size is None else 0.0 if _off(affine) else 2 * size
-    if name in ("LayerNorm", "GroupNorm", "RMSNorm"):
-        size = _kernel(
-            call.argument(1 if name == "GroupNorm" else 0, "normalized_shape", "num_channels", "num_features"), 1
-        )
-        weights = 1 if name == "RMSNorm" or not bias else 2
-        return None if size is None else 0.0 if _off(call.argument(None, "elementwise_affine")) else weights * size
-    if name == "Embedding":
-        rows, columns = _number(call, 0, "num_embeddings"), _number(call, 1, "embedding_dim", "features")
-        return None if rows is None or columns is None else 0.0 if tied else rows * columns
-    if name in ("LSTM", "GRU", "RNN"):
-        return _recurrent(name, call)
-    if name == "Parameter":
-        return _tensor_size(call.args[0] if call.args else None)
-    return 0.0 if _WEIGHTLESS.search(name) else None
-
-
-def _recurrent(name: str, call: Call) -> float | None:
-    size, hidden = _number(call, 0, "input_size"), _number(call, 1, "hidden_size")
-    layers = _number(call, 2, "num_layers") or 1
-    if size is None or hidden is None or layers > 100:
-        return None
-    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[name]
-    directions = 2 if isinstance(v := call.kwargs.get("bidirectional"), Const) and v.value is True else 1
-    total = 0.0
-    for layer in range(int(layers)):
-        width = size if layer == 0 else hidden * directions
-        total += directions * gates * hidden * (width + hidden + 2)
-    return total
-
-
-def _tensor_size(value: Val | None) -> float | None:
-    if (
-        isinstance(value, Obj)
-        and value.call is not None
-        and value.call.path.rpartition(".")[2] in ("ones", "zeros", "randn", "rand", "empty")
-    ):
-        sizes = [
-            as_number(a)
-            for a in (
-                value.call.args[0].items if value.call.args and isinstance(value.call.args[0], Seq) else value.call.args
-            )
-        ]
-        known = [s for s in sizes if s is not None]
-        return float(math.prod(known)) if known and len(known) == len(sizes) else None
-    return None
-
-
-def _off(value: Val | None) -> bool:
-    return isinstance(value, Const) and value.value in (False, 0, None)
-
-
-def _number(call: Call, position: int, *names: str) -> float | None:
-    value = as_number(call.argument(position, *names))
-    return float(value) if value is not None and abs(value) < 1e12 else None
-
-
-def _kernel(value: Val | None, dimensions: int) -> float | None:
-    if isinstance(value, Seq):
-        sizes = [as_number(i) for i in value.items]
-        known = [s for s in sizes if s is not None]
-        return float(math.prod(known)) if len(known) == len(sizes) and known else None
-    number = as_number(value)
-    return float(number**dimensions) if number is not None and abs(number) < 1e6 else None

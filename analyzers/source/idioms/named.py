@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+from analyzers.source.idioms.training import find_training, is_estimator
 from analyzers.source.launch.words import UNKNOWN
 from analyzers.source.library.configs import config_value, override_value, readable
 from analyzers.source.program.events import Call
@@ -21,7 +24,7 @@ NAMES: dict[str, tuple[str, ...]] = {
                          "per_gpu_train_batch_size", "device_batch_size", "micro_batch_size_per_gpu",
                          "batch_size_per_gpu",
                          "batch_size_per_device"),
-    "batch": ("train_batch_size", "batch_size", "batchsize", "batch", "bs"),
+    "batch": ("minibatch_size", "mini_batch_size", "train_batch_size", "batch_size", "batchsize", "batch", "bs"),
     "global_batch": ("global_batch_size", "global_train_batch_size", "total_batch_size"),
     "grad_accum": ("gradient_accumulation_steps", "grad_accum_steps", "accumulate_grad_batches",
                    "grad_accumulation_steps",
@@ -33,7 +36,7 @@ NAMES: dict[str, tuple[str, ...]] = {
                 "max_length", "bptt", "model_max_length", "cutoff_len", "max_source_length", "ctx_len", "n_ctx",
                 "input_length", "max_len", "maxlen"),
     "image_size": ("image_size", "img_size", "imagesize", "crop_size", "input_resolution", "resolution",
-                   "train_crop_size"),
+                   "train_crop_size", "imgsz", "crop"),
     "model": ("model_name_or_path", "pretrained_model_name_or_path", "model_name", "model_id", "base_model", "arch",
               "backbone",
               "model", "model_type"),
@@ -136,14 +139,52 @@ def _launch_words(reading: Reading) -> None:
 def _read_names(reading: Reading) -> None:
     """Values the program reads under a common name: set and used, though we did not see what for."""
     seen = {name.lower(): value for name, value in reading.machine.reads.items()}
+    learns = find_training(reading).call is not None
     for setting, names in NAMES.items():
         for position, name in enumerate(names):
             value = seen.get(name)
+            if setting in _TEXTS:
+                value = reading.machine.told.get(name, value)
+                text = as_text(value)
+                if text in _BY_NAME or (text and setting == "dataset" and learns and measured_only(reading, text)):
+                    continue  # a name for such a thing, or what is only measured on
+            if setting == "batch" and (_counts_devices(reading, value) or _is_world(reading, value)):
+                continue
             listed = isinstance(value, Seq) and setting == "dataset"
             if listed or (isinstance(value, Const) and value.value is not None):
                 # What the launch itself says tells more than what the program calls so on its way.
                 given = 0.05 if setting == "dataset" and _is_given(value) else 0.0
                 reading.set(setting, value, 0.62 - 0.005 * position + given)
+
+
+_DEGREE = re.compile(r"degree|parallel|world|shard|mesh|(^|_)(tp|pp|cp|ep|fsdp)(_|$)", re.IGNORECASE)
+
+
+def _counts_devices(reading: Reading, value: Val | None) -> bool:
+    """Whether a number is read under a name for a degree of parallelism as well."""
+    return isinstance(value, Const) and any(
+        known.value == value.value and known.origin == value.origin and _DEGREE.search(name)
+        for name, known in reading.machine.told.items()
+    )
+
+
+def _is_world(reading: Reading, value: Val | None) -> bool:
+    """Whether a number was worked out and is the number of processes."""
+    if not isinstance(value, Const) or reading.processes in (None, 1):
+        return False
+    return value.origin.how in ("computed", "literal") and value.value == reading.processes
+
+
+_TEXTS = ("dataset", "model", "optimizer")
+_MEASURED = re.compile(r"(^|_)(val|valid|validation|eval|evaluation|test|dev)(_|$)", re.IGNORECASE)
+
+
+def measured_only(reading: Reading, text: str) -> bool:
+    """Whether the launch gives a text under names for validation or test data only."""
+    given = {name: value for name, value in reading.machine.told.items() if value.value == text}
+    measured = [value for name, value in given.items() if _MEASURED.search(name)]
+    # What a function calls such a path on its way is still the same word of the launch.
+    return bool(measured) and all(any(value is other for other in measured) for value in given.values())
 
 
 def _is_given(value: Val | None) -> bool:
@@ -192,14 +233,20 @@ def _trainer(reading: Reading, call: Call) -> None:
             value = given.get(name)
             if value is None and isinstance(call.result, Obj):
                 value = call.result.attrs.get(name)
-            if (value is None or (isinstance(value, Const) and value.value is None)) and name in _HF_DEFAULTS:
+            if (
+                (value is None or (isinstance(value, Const) and value.value is None))
+                and name in _HF_DEFAULTS
+                and not call.open
+            ):
                 value = Const(_HF_DEFAULTS[name], Origin(call.origin.file, call.origin.line, "default"))
             reading.set(setting, value, 0.9, call.origin)
         reading.set("hf", Const(True, call.origin), 0.9)
     elif matches(call.path, LIGHTNING_TRAINERS):
         for name, setting in _LIGHTNING.items():
             reading.set(setting, call.kwargs.get(name), 0.9, call.origin)
-        if "max_epochs" not in call.kwargs and "max_steps" not in call.kwargs and "fast_dev_run" not in call.kwargs:
+        if call.open:
+            reading.set("open_trainer", Const(True, call.origin), 0.9)
+        elif "max_epochs" not in call.kwargs and "max_steps" not in call.kwargs and "fast_dev_run" not in call.kwargs:
             reading.set("epochs", Const(1000, Origin(call.origin.file, call.origin.line, "default")), 0.75)
         reading.set("lightning", Const(True, call.origin), 0.9)
     elif call.name == "Accelerator" and "accelerate" in call.path:
@@ -208,6 +255,8 @@ def _trainer(reading: Reading, call: Call) -> None:
         reading.set("accelerate", Const(True, call.origin), 0.9)
         if as_flag(call.kwargs.get("cpu")) is True:
             reading.set("force_cpu", Const(True, call.origin), 0.9)
+    elif is_estimator(call):
+        _estimator(reading, call)
     elif (
         call.name in ("fit", "fit_generator")
         and ("keras" in call.path or "epochs" in call.kwargs)
@@ -215,6 +264,22 @@ def _trainer(reading: Reading, call: Call) -> None:
     ):
         reading.set("epochs", call.argument(3 if "keras" in call.path else None, "epochs"), 0.88, call.origin)
         reading.set("batch", call.argument(2 if "keras" in call.path else None, "batch_size"), 0.85, call.origin)
+
+
+def _estimator(reading: Reading, call: Call) -> None:
+    """What a TensorFlow Estimator was built with, and for how long it is to train."""
+    spec = call.argument(1, "train_spec") if call.name == "train_and_evaluate" else None
+    told = spec.call if isinstance(spec, Obj) else call
+    if told is not None:
+        limit = told.argument(None, "max_steps") or told.argument(None, "steps")
+        reading.set("max_steps_hf", limit, 0.9, call.origin)
+    owner = call.argument(0, "estimator") if call.name == "train_and_evaluate" else call.receiver
+    made = owner.call if isinstance(owner, Obj) else None
+    if made is not None:
+        reading.set("global_batch", made.argument(None, "train_batch_size"), 0.9, made.origin)
+        on_tpu = made.argument(None, "use_tpu")
+        if on_tpu is not None and as_flag(on_tpu) is not False:
+            reading.open_facts.add("num_gpus")
 
 
 # --- DeepSpeed configuration --------------------------------------------------------------------------------------

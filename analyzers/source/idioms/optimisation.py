@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 
 from analyzers.source.idioms.bounds import bounds
 from analyzers.source.idioms.training import Training
 from analyzers.source.program.events import Call
-from analyzers.source.program.values import Bound, Const, Ext, Map, Obj, Origin, Seq, Unknown, Val
+from analyzers.source.program.values import Bound, Const, Ext, Func, Map, Obj, Origin, Seq, Unknown, Val
 from analyzers.source.reading import Reading, as_flag, as_number, as_text
 
 #: Optimizer classes by lower-case name -> (usual name, default learning rate or None).
@@ -41,10 +42,30 @@ def optimizer_calls(reading: Reading) -> list[Call]:
     """Optimizer constructions that were reached, in order."""
     found = []
     for call in reading.calls:
-        name = call.path.partition("<")[0].rpartition(".")[2].lower()
-        if name in _OPTIMIZERS and call.path.startswith(_OPTIMIZER_HOMES) and "()." not in call.path:
+        if call.path.startswith(_OPTIMIZER_HOMES) and "()." not in call.path and _optimizer_of(call) is not None:
             found.append(call)
     return found
+
+
+_OF_TENSORFLOW = {"GradientDescentOptimizer": "SGD", "MomentumOptimizer": "SGD", "RMSPropOptimizer": "RMSprop"}
+#: Optimizers that work through another one.
+_WRAPPERS = re.compile(
+    r"SAM|Lookahead|FP16|BF16|Mixed|Zero|Wrap|Schedule|Noam|Distributed|Sharded|Multi|EMA|SWA|Container|Group"
+)
+
+
+def _optimizer_of(call: Call) -> tuple[str, float | None] | None:
+    """Usual name and default rate of the optimizer that a call builds: a library's, or the program's own class."""
+    base, _, own = call.path.partition("<")
+    base, own = base.rpartition(".")[2], own.rstrip(">")
+    if call.path.startswith("tensorflow.") and base.endswith("Optimizer") and base != "Optimizer":
+        base = _OF_TENSORFLOW.get(base, base.removesuffix("Optimizer"))
+        known = _OPTIMIZERS.get(base.lower())
+        return (known[0], None) if known is not None else None
+    known = _OPTIMIZERS.get(base.lower())
+    if known is not None or base != "Optimizer" or not own or _WRAPPERS.search(own):
+        return known
+    return _OPTIMIZERS.get(own.lower(), (own, None))[0], None
 
 
 def offer_optimizer(reading: Reading, training: Training) -> None:
@@ -65,9 +86,9 @@ def offer_optimizer(reading: Reading, training: Training) -> None:
         _hf_optimizer(reading)
     if calls:
         best = calls[0]
-        usual_name, default = _OPTIMIZERS[best.path.partition("<")[0].rpartition(".")[2].lower()]
+        usual_name, default = _optimizer_of(best) or ("", None)
         different = {c.path for c in calls if c.guards} | {best.path}
-        sure = 0.92 if len(different) == 1 else 0.55
+        sure = 0.92 if len(different) == 1 else 0.45
         reading.offer("optimizer", usual_name, sure, best.origin)
         _learning_rate(reading, best, default)
     elif "optimizer" not in reading.facts:
@@ -77,7 +98,12 @@ def offer_optimizer(reading: Reading, training: Training) -> None:
     if written is not None and written[1].confidence > _SURE_OF_ARGUMENT:  # put into the optimizer after it was made
         reading.offer("learning_rate", float(written[0]), written[1].confidence, written[1].origin)
     rate = reading.number("lr")
-    if rate is not None and "learning_rate" not in reading.facts and (not calls or rate[1].confidence >= 0.85):
+    if (
+        rate is not None
+        and rate[0] > 0
+        and "learning_rate" not in reading.facts
+        and (not calls or rate[1].confidence >= 0.85)
+    ):
         reading.offer("learning_rate", float(rate[0]), rate[1].confidence, rate[1].origin)
 
 
@@ -120,7 +146,8 @@ def _hf_optimizer(reading: Reading) -> None:
 
 def _learning_rate(reading: Reading, call: Call, default: float | None) -> None:
     stepwise = [value for name, value in reading.record.settings if name == "param_groups.lr by step"]
-    value = call.argument(None if "optax" not in call.path and "keras" not in call.path else 0, "lr", "learning_rate")
+    first = call.path.startswith(("optax", "tensorflow")) or "keras" in call.path
+    value = call.argument(0 if first else None, "lr", "learning_rate")
     if value is None:
         value = call.argument(1) if call.path.startswith(("torch", "optim")) and len(call.args) > 1 else None
     if stepwise and (value is None or as_number(value) == 0):
@@ -138,15 +165,32 @@ def _learning_rate(reading: Reading, call: Call, default: float | None) -> None:
             place = Origin(call.origin.file, call.origin.line, "default")
             reading.offer("learning_rate", _KERAS_SGD_LR if keras else default, 0.75, place)
         return
+    if _of_groups(call) is not None:
+        value = _of_groups(call) or value
     number = as_number(value)
+    if number == 0:
+        return  # set by something that was not met
     if number is not None:
         origin = value.origin if isinstance(value, Const) and value.origin.file else call.origin
         reading.offer("learning_rate", float(number), _SURE_OF_ARGUMENT, origin)
+        return
+    if isinstance(value, Func):
+        _written_out(reading, value, call)
         return
     peak = _schedule_peak(value, 0)
     rate = as_number(peak) if peak is not None else None
     if peak is not None and rate:  # a schedule that never leaves 0 was not understood
         reading.offer("learning_rate", float(rate), 0.8, peak.origin)
+
+
+def _written_out(reading: Reading, schedule: Func, call: Call) -> None:
+    """A schedule that the program writes as a function of the step: the highest rate that it can give."""
+    before = len(reading.calls)
+    result = reading.machine.call(schedule, [Unknown("step", call.origin)], {}, call.origin)
+    del reading.calls[before:]
+    highest = bounds(result)[1]
+    if math.isfinite(highest) and 0 < highest < 10:
+        reading.offer("learning_rate", highest, 0.75, schedule.origin if schedule.origin.file else call.origin)
 
 
 def _rate_of_groups(groups: Val | None) -> Val | None:
@@ -157,12 +201,25 @@ def _rate_of_groups(groups: Val | None) -> Val | None:
     return rates[0] if rates and len(numbers) == 1 and len(rates) == len(items) else None
 
 
+def _of_groups(call: Call) -> Val | None:
+    """The rate that all of an optimizer's parameter groups are given, instead of the common one."""
+    groups = call.argument(0, "params")
+    if not isinstance(groups, Seq) or groups.open or not groups.items:
+        return None
+    rates = [g.items.get("lr") if isinstance(g, Map) else None for g in groups.items]
+    numbers = {as_number(rate) for rate in rates}
+    return rates[0] if len(numbers) == 1 and None not in numbers else None
+
+
 def _schedule_peak(value: Val, depth: int) -> Const | None:
     """The highest rate of a learning-rate schedule built from known parts."""
     if depth > 6:
         return None
     if isinstance(value, Const):
         return value if as_number(value) is not None else None
+    if isinstance(value, Unknown):  # with a warm-up, or without
+        options = [peak for option in value.options if (peak := _schedule_peak(option, depth + 1)) is not None]
+        return max(options, key=lambda c: as_number(c) or 0) if options else None
     if isinstance(value, Seq):
         found = [_schedule_peak(item, depth + 1) for item in value.items]
     elif isinstance(value, Obj) and value.call is not None:
@@ -288,6 +345,10 @@ def _precision(reading: Reading, training: Training) -> None:
         return
     if training.unseen or not (reading.followed or reading.launch.entry is None):
         return
+    if "open_trainer" in reading.settings:
+        return
+    if any(c.name == "autocast" and _undecided(c.argument(None, "enabled")) for c in reading.calls):
+        return
     if "deepspeed" in reading.settings and reading.launch.entry is None:
         reading.offer("precision", "fp32", 0.7, reading.settings["deepspeed"].origin)
     if (reading.complete and (training.call is not None or reading.value("workload_type"))) or "hf" in reading.settings:
@@ -296,10 +357,14 @@ def _precision(reading: Reading, training: Training) -> None:
         reading.offer("precision", "fp32", 0.6)
 
 
+def _undecided(switch: Val | None) -> bool:
+    return switch is not None and as_flag(switch) is None
+
+
 def _precision_call(reading: Reading, call: Call) -> None:
     if call.name == "autocast":
-        enabled = as_flag(call.argument(None, "enabled"))
-        if enabled is False or "Accelerator" in call.path:
+        switch = call.argument(None, "enabled")
+        if as_flag(switch) is False or "Accelerator" in call.path or _undecided(switch):
             return
         device = as_text(call.argument(0, "device_type"))
         dtype = call.argument(1 if "cuda" not in call.path else None, "dtype")
@@ -347,7 +412,8 @@ def _activation_checkpointing(reading: Reading, training: Training) -> None:
                 return
     for call in reading.calls:
         if call.name in _RECOMPUTES or call.path.startswith("torch.utils.checkpoint."):
-            reading.offer("activation_checkpointing", True, 0.88, call.origin)
+            # Under a condition that nothing decides it may be done or not.
+            reading.offer("activation_checkpointing", True, 0.45 if call.guards else 0.88, call.origin)
             return
         if call.path in ("jax.checkpoint", "jax.remat", "flax.linen.remat"):
             reading.offer("activation_checkpointing", True, 0.85, call.origin)

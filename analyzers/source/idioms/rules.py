@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
+from operator import add, mul, truediv
 from typing import Any
 
 from analyzers.source.program.attributes import class_attribute
@@ -12,6 +15,8 @@ from analyzers.source.reading import class_name
 from analyzers.types import JsonValue
 
 SURE = 0.88
+#: What a rule may do with the number under its key and those under others.
+_ARITHMETIC: dict[str, Callable[[float, float], float]] = {"times": mul, "over": truediv, "plus": add}
 
 
 class UndecidedError(Exception):
@@ -23,38 +28,76 @@ def first_that_holds(
 ) -> tuple[JsonValue, Origin, float] | None:
     """What the first alternative that holds says, where, and how sure. Raises `UndecidedError`."""
     for alternative in alternatives:
-        if not _holds(alternative.get("when", {}), config, call):
+        place = _holds(alternative.get("when", {}), config, call, origin)
+        if place is None:
             continue
+        if alternative.get("open"):
+            raise UndecidedError
         sure = float(alternative.get("sure", SURE))
         if "key" in alternative:
             keys = alternative["key"] if isinstance(alternative["key"], list) else [alternative["key"]]
             for key in keys:
-                found = _plain(value_at(config, key))
+                held = value_at(config, key)
+                found = _counted(held) if alternative.get("count") else _plain(held)
                 if found is None or (alternative.get("positive") and not _positive(found[0])):
                     continue
                 value: JsonValue = found[0]
+                if "match" in alternative:
+                    value = _matched(alternative["match"], value)
                 if "map" in alternative:
                     value = _mapped(alternative["map"], value)
-                if "times" in alternative:
-                    value = _product(value, alternative["times"], config)
-                if value is not None:
-                    return value, found[1] if found[1].file else origin, sure
+                if value is None:
+                    continue
+                for name, combine in _ARITHMETIC.items():
+                    if name in alternative:
+                        value = _combined(value, combine, alternative[name], config)
+                return value, _place(found[1], origin), sure
         elif "text" in alternative:
             text, place = _text(alternative["text"], config)
             if text:
-                return text, place if place.file else origin, sure
+                return text, _place(place, origin), sure
         elif "value" in alternative:
-            return alternative["value"], origin, sure
+            return alternative["value"], place, sure
     return None
 
 
-def _product(value: JsonValue, keys: list[str | int], config: Map) -> JsonValue:
-    for key in keys:
+def _place(place: Origin, call: Origin) -> Origin:
+    """Where a value is written; a default is not, and stands for the call that leaves it."""
+    return place if place.file else replace(call, how=place.how)
+
+
+def _combined(
+    value: JsonValue, combine: Callable[[float, float], float], keys: str | int | list[str | int], config: Map
+) -> JsonValue:
+    for key in keys if isinstance(keys, list) else [keys]:
         other = key if isinstance(key, int) else (_plain(value_at(config, key)) or (None,))[0]
         if not isinstance(value, int | float) or not isinstance(other, int | float):
             raise UndecidedError
-        value *= other
-    return value
+        try:
+            value = combine(value, other)
+        except ArithmeticError as error:
+            raise UndecidedError from error
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _matched(pattern: str, value: JsonValue) -> JsonValue:
+    """The part of a text that is the first group: a number (``10ep``), or a text."""
+    found = re.search(pattern, str(value))
+    if found is None:
+        return None
+    try:
+        number = float(found.group(1))
+    except ValueError:
+        return found.group(1)
+    return int(number) if number.is_integer() else number
+
+
+def _counted(value: Val | None) -> tuple[JsonValue, Origin] | None:
+    """How many a list has, or a text with commas."""
+    if isinstance(value, Seq) and not value.open:
+        return len(value.items), value.origin
+    found = _plain(value)
+    return (str(found[0]).strip(" ,[]").count(",") + 1, found[1]) if found is not None else None
 
 
 def _positive(value: JsonValue) -> bool:
@@ -70,23 +113,24 @@ def _mapped(table: dict[str, JsonValue], value: JsonValue) -> JsonValue:
     return None
 
 
-def _holds(conditions: dict[str, Any], config: Map, call: Call | None) -> bool:
+def _holds(conditions: dict[str, Any], config: Map, call: Call | None, origin: Origin) -> Origin | None:
+    """Where the first condition is met (``origin`` where that is written nowhere), if all are; else None."""
+    met: Origin | None = None
     for key, wanted in conditions.items():
-        if key == "overrides":  # methods that the job's own class replaces
-            if any(_replaces(call, name) for name in wanted) != conditions.get("replaced", False):
-                return False
-            continue
-        if key == "replaced":
+        if key == "overrides":  # methods that the job's own class would have to replace
+            if any(_replaces(call, name) for name in wanted):
+                return None
             continue
         options = wanted if isinstance(wanted, list) else [wanted]
         values = value_at(config, key)
         if "present" in options and values is not None:
             continue
-        plain = [p[0] for v in (values.items if isinstance(values, Seq) and "[" in key else [values])
-                 if (p := _plain(v)) is not None]  # fmt: skip
-        if not any(_fits(plain, option) for option in options):
-            return False
-    return True
+        parts = values.items if isinstance(values, Seq) and "[" in key else [values]
+        plain = [found for part in parts if (found := _plain(part)) is not None]
+        if not any(_fits([value for value, _ in plain], option) for option in options):
+            return None
+        met = met or next((place for _, place in plain if place.file), None)
+    return met or origin
 
 
 def _fits(values: list[JsonValue], option: object) -> bool:
@@ -188,8 +232,13 @@ def _among(value: Val, wanted: str) -> Val | None:
 
 
 def _plain(value: Val | None) -> tuple[JsonValue, Origin] | None:
-    """A value as JSON with its place: classes by their names, a list by its first item."""
+    """A value as JSON with its place: classes and their instances by name, a list by its first item.
+
+    Raises `UndecidedError` for what a function gave back.
+    """
     if isinstance(value, Const):
+        if isinstance(value.value, str) and "${" in value.value:
+            raise UndecidedError  # stands for something else
         return None if value.value is None or isinstance(value.value, bytes) else (value.value, value.origin)
     if isinstance(value, Ext):
         return value.path.rpartition(".")[2], value.origin
@@ -199,7 +248,9 @@ def _plain(value: Val | None) -> tuple[JsonValue, Origin] | None:
         return _plain(value.items[0]) if value.items else None
     if isinstance(value, Obj):
         name = class_name(value) or ""
-        return (name, value.origin) if name[:1].isupper() else None
+        if not name[:1].isupper():
+            raise UndecidedError
+        return name, value.origin
     if isinstance(value, Map):
         return (True, value.origin) if value.items else None
     if isinstance(value, Unknown | Scaled):

@@ -6,7 +6,8 @@ import ast
 import re
 
 from analyzers.source.idioms.named import launch_options
-from analyzers.source.idioms.training import Training
+from analyzers.source.idioms.schedule import test_text
+from analyzers.source.idioms.training import Training, is_estimator
 from analyzers.source.program.events import Call
 from analyzers.source.program.values import Const, Origin
 from analyzers.source.reading import Reading, as_flag, as_text
@@ -56,6 +57,10 @@ def is_write(call: Call) -> float:
 
 def offer_saving(reading: Reading, training: Training) -> None:
     """``checkpoints`` and ``resumable``."""
+    if training.call is not None and is_estimator(training.call):
+        reading.offer("checkpoints", True, 0.88, training.call.origin, "default")
+        reading.offer("resumable", True, 0.85, training.call.origin, "default")
+        return
     _checkpoints(reading, training)
     _resumable(reading, training)
 
@@ -89,8 +94,13 @@ def _checkpoints(reading: Reading, training: Training) -> None:
             return
         if reading.complete:
             reading.offer("checkpoints", False, 0.82)
-        elif training.call is not None and not reading.launch.inexact:
+        elif training.call is not None and not reading.launch.inexact and not _has_a_checkpointer(reading):
             reading.offer("checkpoints", False, 0.6)
+
+
+def _has_a_checkpointer(reading: Reading) -> bool:
+    """Whether the program builds an object of its own for checkpoints: whether that writes is then not known."""
+    return any(re.search(r"<\w*(checkpoint|ckpt)\w*(?<!Config)>", c.path, re.IGNORECASE) for c in reading.calls)
 
 
 def _resumable(reading: Reading, training: Training) -> None:
@@ -105,7 +115,7 @@ def _resumable(reading: Reading, training: Training) -> None:
             call.name in ("restore",) and re.search(r"checkpoint|orbax|train", call.path, re.IGNORECASE)
         ):
             reading.offer("resumable", True, 0.85, call.origin)
-        elif call.name == "load_state_dict" and ("optim" in call.path.lower() or call.guards):
+        elif call.name == "load_state_dict" and ("optim" in call.path.lower() or _for_going_on(call)):
             reading.offer("resumable", True, 0.82, call.origin)
     if training.call is not None and training.trainer:
         path = training.call.argument(None, "ckpt_path", "resume_from_checkpoint")
@@ -120,6 +130,10 @@ def _resumable(reading: Reading, training: Training) -> None:
         if "load" in options and "save" in options:
             reading.offer("resumable", True, 0.82, getattr(options["load"], "origin", Origin("launch", 1)))
         return
+    if "resumable" not in reading.facts and _loads_aside(reading):
+        return  # weights are loaded in a branch that this launch does not take
+    if not reading.complete and _has_a_checkpointer(reading):
+        return
     if "resumable" not in reading.facts and not training.unseen and reading.followed:
         reading.offer("resumable", False, 0.8 if reading.complete else 0.62)
 
@@ -132,15 +146,45 @@ def _index_of(reading: Reading, call: Call | None) -> int:
     )
 
 
+def _for_going_on(call: Call) -> bool:
+    """Whether weights are loaded under a condition that asks for an earlier run's."""
+    return any(_EARLIER_RUN.search(test_text(guard)) for guard in call.guards)
+
+
+_EARLIER_RUN = re.compile(r"resum|restart|continu|checkpoint|ckpt|snapshot|exist|isfile|load", re.IGNORECASE)
+
+
+def _loads_aside(reading: Reading) -> bool:
+    """Whether a function that runs could load weights, in a branch that this launch does not take."""
+    met = {(call.origin.file, call.origin.line) for call in reading.calls if call.name in _LOADS}
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in _LOADS
+        and not path.endswith(".ipynb")
+        and (path, node.lineno) not in met
+        for path, node in reading.reached()
+    )
+
+
+_LOADS = frozenset({"load_state_dict", "load_weights", "load_checkpoint", "load_state", "restore_checkpoint"})
+
+
 def _restart_path(reading: Reading) -> Origin | None:
     """An option, a value read or a call named for going on from a checkpoint, in code that runs."""
+    elsewhere: set[int] = set()
     for path, node in reading.reached():
         name = ""
+        if id(node) in elsewhere:
+            continue
         if isinstance(node, ast.Call):
+            if _OTHER_RESUME.search(_callee(node)):
+                elsewhere.update(id(part) for part in ast.walk(node))
+                continue
             name = _declared(node) or _passed(node) or _called(node)
         elif isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Load):
             read = node.attr if isinstance(node, ast.Attribute) else node.id
-            name = "" if _PLACE.search(read) else read
+            name = "" if _PLACE.search(read) or read in _LOADS else read
         elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             name = node.slice.value if isinstance(node.slice.value, str) else ""
         elif isinstance(node, ast.Compare):
@@ -163,11 +207,21 @@ def _passed(node: ast.Call) -> str:
     for keyword in node.keywords:
         off = isinstance(keyword.value, ast.Constant) and keyword.value.value in (None, False)
         if keyword.arg and not off and _RESUME_NAME.search(keyword.arg):
-            return "" if _OTHER_RESUME.search(ast.unparse(node.func)[:200]) else keyword.arg
+            return keyword.arg
     return ""
+
+
+def _callee(node: ast.Call) -> str:
+    """What is called, as far as it is written in names."""
+    parts: list[str] = []
+    function: ast.expr = node.func
+    while isinstance(function, ast.Attribute):
+        parts.append(function.attr)
+        function = function.value
+    return ".".join([getattr(function, "id", ""), *reversed(parts)])
 
 
 def _called(node: ast.Call) -> str:
     """The name of a called function that looks for the last checkpoint or resumes."""
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    name = _callee(node).rpartition(".")[2]
     return name if _RESUMING_CALL.search(name) else ""

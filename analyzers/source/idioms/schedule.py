@@ -7,7 +7,15 @@ import math
 import re
 
 from analyzers.source.idioms.named import NAMES
-from analyzers.source.idioms.training import Training, break_limits, count_of, data_loop, slice_size
+from analyzers.source.idioms.training import (
+    Training,
+    accumulation_in,
+    break_limits,
+    count_of,
+    counted_by_modulus,
+    counters_left_on,
+    data_loop,
+)
 from analyzers.source.program.events import Guard, Loop
 from analyzers.source.program.values import Const, Obj, Origin, Range, Seq
 from analyzers.source.reading import Reading, as_flag, as_number, whole
@@ -86,12 +94,12 @@ def _rounds(training: Training) -> float | None:
 
 def outer_loops(training: Training) -> list[Loop]:
     """The training loops without inner ones that only accumulate gradients."""
-    return [loop for i, loop in enumerate(training.loops) if i == 0 or not _accumulates(loop)]
+    inner = [loop for loop in training.loops[1:] if not _accumulates(loop) and loop not in training.slices]
+    return [*training.loops[:1], *inner]
 
 
 def _accumulates(loop: Loop) -> bool:
-    counts = isinstance(loop.iterable, Range) and loop.target.lower().startswith(("micro", "accum", "sub_step"))
-    return counts or slice_size(loop) is not None
+    return isinstance(loop.iterable, Range) and loop.target.lower().startswith(("micro", "accum", "sub_step"))
 
 
 def _from_loops(reading: Reading, training: Training) -> None:
@@ -109,7 +117,9 @@ def _from_loops(reading: Reading, training: Training) -> None:
             number = as_number(smallest)
             is_epoch = any("epoch" in text for text in (loop.target.lower(), _names_of(loop)))
             if number is not None and not is_epoch and not _only_debug(loop):
-                reading.offer("max_steps", int(number), 0.85, smallest.origin)
+                batches = _batches_of_a_step(reading, loop)
+                if batches is not None:
+                    reading.offer("max_steps", int(number) // batches, 0.85, smallest.origin)
                 reading.offer("iter_type", "step", 0.85, smallest.origin)
                 return
             if number is not None and is_epoch:
@@ -143,6 +153,8 @@ def _from_loops(reading: Reading, training: Training) -> None:
         last = count_of(loops[innermost_data]) if innermost_data is not None else None
         if last is not None:
             reading.offer("max_steps", epochs * int(as_number(last) or 0), 0.8, last.origin, "computed")
+        elif len(loops) == 1 and not training.slices:  # the whole data in one batch: one step an epoch
+            reading.offer("max_steps", epochs, 0.7, _place(count, loops[index]), "computed")
         return
     if epoch is not None:
         steps = 1
@@ -154,9 +166,24 @@ def _from_loops(reading: Reading, training: Training) -> None:
     if loops[0].trip is None and not loops[0].limits:
         reading.offer("iter_type", "unbounded", 0.8, loops[0].origin)
     elif data and len(loops) == 1:
-        reading.offer("iter_type", "epoch", 0.6, loops[0].origin)
+        counts = bool(counters_left_on(loops[0]))  # up to a number that is not known
+        reading.offer("iter_type", "step" if counts else "epoch", 0.6, loops[0].origin)
     elif "epoch" in loops[0].target.lower():
         reading.offer("iter_type", "epoch", 0.75, loops[0].origin)
+
+
+def _batches_of_a_step(reading: Reading, loop: Loop) -> int | None:
+    """How many counts of a loop's limit make one step of the optimizer, which looks at the same counter's remainder.
+
+    None where it does, but by a number that is not known.
+    """
+    for call in reading.calls:
+        if call.name != "step" or "optim" not in call.path.lower() or not any(outer is loop for outer in call.loops):
+            continue
+        if counted_by_modulus(call.guards) & counters_left_on(loop):
+            modulus = as_number(accumulation_in(call.guards))
+            return int(modulus) if modulus and modulus >= 1 else None
+    return 1
 
 
 def _is_zip_over_range(loop: Loop) -> bool:

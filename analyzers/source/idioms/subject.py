@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 
-from analyzers.source.idioms.models import model_name, trained_model
+from analyzers.source.idioms.models import holds, is_module_call, model_name, trained_model
 from analyzers.source.idioms.named import launch_options
 from analyzers.source.idioms.optimisation import optimizer_calls
 from analyzers.source.idioms.training import Training, is_optimizer
 from analyzers.source.program.events import Call
-from analyzers.source.program.values import Const, Ext, Map, Obj, Origin, Seq, Val
+from analyzers.source.program.values import Const, Ext, Map, Obj, Origin, Unknown
 from analyzers.source.reading import Reading, as_flag, as_text
 
 _TORCH = frozenset({"torch", "torchvision", "torchaudio", "transformers", "accelerate", "deepspeed", "timm", "trl",
@@ -143,6 +143,8 @@ def offer_workload(reading: Reading, training: Training) -> None:
             reading.offer("workload_type", "finetune", 0.85, loaded.origin)
         elif (start := _start_weights(reading)) is not None:
             reading.offer("workload_type", "finetune", 0.75, start)
+        elif _says_finetune(reading, training.call):
+            reading.offer("workload_type", "finetune", 0.7, training.call.origin)
         else:
             reading.offer("workload_type", "train", 0.88, training.call.origin)
         return
@@ -164,6 +166,11 @@ def offer_workload(reading: Reading, training: Training) -> None:
         ),
         None,
     )
+    prepared = _prepares_data(reading)
+    if prepared is not None:
+        reading.offer("workload_type", "preprocess", 0.8, prepared)
+        if reading.value("framework") != "none":
+            reading.open_facts.add("num_gpus")  # a library that was loaded may take one, which it does not need
     if reading.complete and (writes is not None or reading.value("framework") == "none"):
         loads = next((c for c in reading.calls if c.name in ("load_dataset", "map")), None)
         if writes is not None or loads is not None:
@@ -178,6 +185,15 @@ _START_WEIGHTS = (
 )  # fmt: skip
 
 
+_FINETUNE_PROGRAM = re.compile(r"fine_?-?tun|(^|[/_.-])(lora|qlora|sft|dpo)([/_.-]|$)", re.IGNORECASE)
+
+
+def _says_finetune(reading: Reading, learning: Call) -> bool:
+    """Whether the program, or the file that its training stands in, is called for tuning."""
+    places = [reading.launch.program, learning.origin.file]
+    return any(_FINETUNE_PROGRAM.search("/".join(place.split("/")[-2:])) for place in places)
+
+
 def _start_weights(reading: Reading) -> Origin | None:
     """Where the program is told to start from trained weights that it loads itself."""
     loads = any(c.name in ("load_state_dict", "load_weights", "load_url", "load_state_dict_from_url", "load_pretrained")
@@ -186,6 +202,8 @@ def _start_weights(reading: Reading) -> Origin | None:
         value = reading.machine.reads.get(name)
         if isinstance(value, Const) and value.value not in (None, False, "", 0, "None", "none"):
             return value.origin
+        if isinstance(value, Unknown) and value.why == "launch argument":
+            return value.origin  # a path that only the shell knows (--finetune $CHECKPOINT)
     return None
 
 
@@ -215,12 +233,14 @@ def _applied(reading: Reading) -> tuple[str, float, Origin] | None:
     """Whether a model that does not learn is measured (``eval``) or used (``inference``)."""
     if reading.value("framework") in (None, "none") or not any(c.name in _APPLYING for c in reading.calls):
         return None
-    made = next((c for c in reading.calls if _MODEL_MADE.search(c.path)), None)
+    made = next((c for c in reading.calls if _MODEL_MADE.search(c.path) or is_module_call(c)), None)
     if made is None:
         return None
     program = reading.launch.program.rpartition("/")[2]
     prepares = any(isinstance(c.result, Obj) and is_optimizer(c.result) for c in reading.calls)
-    if prepares and not any(isinstance(n, ast.Attribute) and n.attr == "backward" for _, n in reading.reached()):
+    idle = reading.complete and not any(c.name in ("step", "zero_grad") and c.loops for c in reading.calls)
+    steps = any(isinstance(n, ast.Attribute) and n.attr == "backward" for _, n in reading.reached())
+    if prepares and not steps and not idle:
         return None  # it seems to learn, in a way that was not met; a step that is written out was passed by
     if _EVAL_PROGRAM.search(program):
         return "eval", 0.8, made.origin
@@ -233,25 +253,30 @@ def _applied(reading: Reading) -> tuple[str, float, Origin] | None:
     return None
 
 
+_PREPARING_PROGRAM = re.compile(r"pre_?process|prepar|create|convert|tokeni[sz]e|build|shard|pack", re.IGNORECASE)
+_DATA_WRITERS = frozenset(
+    {"TFRecordWriter", "ShardWriter", "TarWriter", "ArrayRecordWriter", "MDSWriter", "ParquetWriter", "save", "savez",
+     "dump", "save_npz", "memmap", "to_json", "write_table"}
+)  # fmt: skip
+
+
+def _prepares_data(reading: Reading) -> Origin | None:
+    """Where a program that builds no model, and is named for it, writes data."""
+    named = _PREPARING_PROGRAM.search(reading.launch.program.rpartition("/")[2])
+    models = any(_MODEL_MADE.search(c.path) or is_module_call(c) for c in reading.calls)
+    if not reading.complete or named is None or models:
+        return None
+    return next((c.origin for c in reading.calls if c.name in _DATA_WRITERS), None)
+
+
 def _is_trained(reading: Reading, training: Training, loaded: Call) -> bool:
     """Whether the loaded model is the one that learns, not a frozen helper beside it."""
     model = trained_model(reading, training)
+    if isinstance(model, Unknown) and isinstance(loaded.result, Obj):
+        return not loaded.guards and any(holds(option, loaded.result) for option in model.options)
     if not isinstance(model, Obj) or not isinstance(loaded.result, Obj):
         return True
-    waiting: list[Val] = [model]
-    for _ in range(200):
-        if not waiting:
-            return False
-        value = waiting.pop()
-        if value is loaded.result:
-            return True
-        if isinstance(value, Obj):
-            waiting.extend(v for v in value.attrs.values() if isinstance(v, Obj | Seq))
-            if isinstance(value.cls, Ext) and value.call is not None:
-                waiting.extend(v for v in value.call.args if isinstance(v, Obj))
-        elif isinstance(value, Seq):
-            waiting.extend(value.items[:20])
-    return True
+    return holds(model, loaded.result)
 
 
 def pretrained_call(reading: Reading) -> Call | None:

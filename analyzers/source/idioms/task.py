@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from analyzers.source.idioms.methods import learning_method, task_by_kind
 from analyzers.source.idioms.optimisation import optimizer_calls
 from analyzers.source.idioms.training import Training
 from analyzers.source.knowledge.lookup import dataset_entry
@@ -28,14 +29,15 @@ def offer_task(reading: Reading, training: Training) -> None:
         reading.offer("task", "text-generation", 0.75)
         return
     if workload == "preprocess":
-        if any(
-            "tiktoken" in c.path or "Tokenizer" in c.path or c.name.startswith(("encode", "tokenize"))
-            for c in reading.calls
-        ):
-            reading.offer("task", "tokenization", 0.75)
+        _preprocessing(reading)
         return
-    if any(c.name == "make" and c.path.split(".")[0] in ("gym", "gymnasium") for c in reading.calls):
-        reading.offer("task", "reinforcement-learning", 0.9)
+    played = next((c for c in reading.calls if c.path.split(".")[0] in _PLAYGROUNDS), None)
+    if played is not None or _PLAYGROUNDS & {dotted.split(".")[0] for dotted in reading.record.imports}:
+        reading.offer("task", "reinforcement-learning", 0.9, played.origin if played is not None else None)
+        return
+    method = learning_method(reading)
+    if method is not None:
+        reading.offer("task", method[0], method[1], method[2])
         return
     data = dataset_entry(str(reading.value("dataset") or ""))
     adversarial = _adversarial(reading)
@@ -65,7 +67,26 @@ def offer_task(reading: Reading, training: Training) -> None:
     if data is not None and data.task is not None and "task" not in reading.facts and _fits(reading, data.task):
         reading.offer("task", data.task, 0.82, None, "looked_up")
     if "task" not in reading.facts:
+        by_kind = task_by_kind(reading)
+        if by_kind is not None:
+            reading.offer("task", by_kind[0], by_kind[1], by_kind[2])
+    if "task" not in reading.facts:
         _task_by_name(reading)
+
+
+_PLAYGROUNDS = frozenset({"gym", "gymnasium", "stable_baselines3", "pettingzoo", "dm_control", "procgen", "envpool"})
+_TOKENIZERS = re.compile(r"tiktoken|tokenizers\.|sentencepiece|transformers\.\w*Tokenizer")
+
+
+def _preprocessing(reading: Reading) -> None:
+    tokenizes = any(_TOKENIZERS.search(c.path) for c in reading.calls)
+    binary = any(c.name in ("memmap", "tofile", "add_item", "save_to_disk") for c in reading.calls)
+    if tokenizes or (binary and any(c.name.startswith(("encode", "tokenize")) for c in reading.calls)):
+        reading.offer("task", "tokenization", 0.75)
+    elif any(c.path.split(".")[0] in ("openai", "anthropic", "litellm") for c in reading.calls):
+        reading.offer("task", "data generation", 0.6)
+    else:
+        reading.offer("task", "data preprocessing", 0.6)
 
 
 _INSTRUCTION = re.compile(r"sft|instruct|alpaca|chat|dolly|oasst|assistant|sharegpt|ultrachat", re.IGNORECASE)
@@ -81,7 +102,7 @@ def _instructs(reading: Reading) -> bool:
 
 _NEEDED = {
     "image-classification": r"cross_?entropy|nll_?loss|keras|tensorflow|accuracy|argmax",
-    "object-detection": r"detect|rcnn|yolo|detr|retinanet|\bssd",
+    "object-detection": r"detect|(fast|faster|mask|cascade|keypoint)_?rcnn|yolo|\bdetr|retinanet|\bssd",
     "semantic-segmentation": r"segment|deeplab|unet|\bfcn|cross_?entropy",
 }
 
@@ -104,9 +125,16 @@ def _seq2seq(reading: Reading) -> None:
             return
 
 
+_ADVERSARIES = ({"G", "D"}, {"generator", "discriminator"}, {"netG", "netD"}, {"gen", "disc"})
+
+
 def _adversarial(reading: Reading) -> Origin | None:
     makers = [c for c in reading.calls if re.search(r"<\w*(Generator|Discriminator|netG|netD)\w*>", c.path)]
     kinds = {"G" if "Gen" in c.path or "netG" in c.path else "D" for c in makers}
+    optimizers = optimizer_calls(reading)
+    named = any(pair <= reading.machine.reads.keys() for pair in _ADVERSARIES)
+    if named and len(optimizers) >= 2 and any("bce" in c.path.lower() for c in reading.calls):
+        return optimizers[0].origin
     return makers[0].origin if kinds == {"G", "D"} and len(optimizer_calls(reading)) >= 2 else None
 
 

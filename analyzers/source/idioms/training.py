@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analyzers.source.program.events import Call, Guard, Loop
-from analyzers.source.program.values import Const, Ext, Obj, Range, Unknown, Val
+from analyzers.source.program.values import Const, Ext, Obj, Origin, Range, Unknown, Val
 from analyzers.source.reading import Reading, as_number
 
 _LEARNING = frozenset({"backward", "train_batch", "apply_gradients", "minimize", "train_on_batch", "apply_updates"})
@@ -19,13 +19,15 @@ _KNOWN_TRAINERS = ("transformers.", "trl.", "lightning.", "pytorch_lightning.", 
 class Training:
     """The call that learns (or that starts a library's trainer) and its loops, outermost first.
 
-    ``described``: a framework's description says what its trainer does.
+    ``described``: a framework's description says what its trainer does. ``slices``: inner loops that only go over parts
+    of one batch, the step being taken after them.
     """
 
     call: Call | None
     loops: tuple[Loop, ...]
     trainer: bool = False
     described: bool = False
+    slices: tuple[Loop, ...] = ()
 
     @property
     def unseen(self) -> bool:
@@ -61,6 +63,8 @@ def trainer_calls(reading: Reading) -> list[Call]:
     """Calls that hand the loop over to a library: ``Trainer.fit``, ``trainer.train()``, ``model.fit``."""
     found = []
     for call in reading.calls:
+        if call.name == "train_and_evaluate" and ".estimator." in call.path:
+            found.append(call)
         if call.name not in _TRAINER_STARTS or "()." not in call.path:
             continue
         owner = call.path.rpartition("().")[0]
@@ -71,14 +75,28 @@ def trainer_calls(reading: Reading) -> list[Call]:
     return found
 
 
+def is_estimator(call: Call) -> bool:
+    """Whether a call starts a training by TensorFlow's Estimator: it saves, and goes on from what it finds saved."""
+    return call.path.startswith("tensorflow.") and "stimator" in call.path and call.name.startswith("train")
+
+
 def find_training(reading: Reading) -> Training:
     """The training of this program: the learning call that stands in the most loops, else a trainer's start."""
     if reading.run is not None:
         return Training(reading.run, reading.run.loops, trainer=True, described=True)
+    estimators = [c for c in trainer_calls(reading) if is_estimator(c)]
+    if estimators:
+        return Training(estimators[-1], estimators[-1].loops, trainer=True)
     learning = learning_calls(reading)
     if learning:
         best = max(learning, key=lambda c: len(c.loops))
-        return Training(best, best.loops)
+        stepping = [c for c in reading.calls if c.name in ("step", "optimize", "apply_gradients") and c.loops]
+        slices = tuple(
+            loop
+            for loop in best.loops[1:]
+            if slice_size(loop) is not None and not any(loop in c.loops for c in stepping)
+        )
+        return Training(best, best.loops, slices=slices)
     started = trainer_calls(reading)
     if started:
         return Training(started[-1], started[-1].loops, trainer=True)
@@ -104,6 +122,25 @@ def slice_size(loop: Loop) -> int | None:
         return None
     start, stop, step = (as_number(v) for v in (loop.iterable.start, loop.iterable.stop, loop.iterable.step))
     return int(step) if start == 0 and stop is None and step is not None and step > 1 else None
+
+
+_STEPS = frozenset({"step", "apply_gradients", "update"})
+
+
+def stepped_slice(reading: Reading, training: Training) -> tuple[int, Origin] | None:
+    """The part of the data that each optimizer step learns from, where the innermost loop goes over slices.
+
+    ``for start in range(0, batch_size, minibatch_size): ...; optimizer.step()``.
+    """
+    inner = training.loops[-1] if training.loops and not training.trainer else None
+    if inner is None or not isinstance(inner.iterable, Range) or len(training.loops) < 2:
+        return None
+    stop, step = as_number(inner.iterable.stop), as_number(inner.iterable.step)
+    if step is None or step <= 1 or stop is None or stop <= step or as_number(inner.iterable.start) != 0:
+        return None
+    steps = any(c.name in _STEPS and c.loops and c.loops[-1] is inner for c in reading.calls)
+    place = getattr(inner.iterable.step, "origin", inner.origin)
+    return (int(step), place) if steps else None
 
 
 def count_of(loop: Loop) -> Const | None:
@@ -152,6 +189,35 @@ def accumulation_in(guards: tuple[Guard, ...]) -> Const | None:
             if isinstance(value, Unknown) and value.detail[:1] == ("mod",) and isinstance(value.detail[1], Const):
                 return value.detail[1]
     return None
+
+
+def accumulates(guards: tuple[Guard, ...]) -> bool:
+    """Whether something stands under an ``i % n == 0`` at all, known or not."""
+    return any(
+        isinstance(value, Unknown) and value.detail[:1] == ("mod",)
+        for guard in guards
+        for value in _operands(guard.value)
+    )
+
+
+def counters_left_on(loop: Loop) -> set[str]:
+    """The counters that a loop's breaks look at."""
+    return {name for guards in loop.breaks for guard in guards[-1:] for name in _counters(guard.value)}
+
+
+def counted_by_modulus(guards: tuple[Guard, ...]) -> set[str]:
+    """The counters whose remainders something stands under."""
+    found: set[str] = set()
+    for guard in guards:
+        for value in _operands(guard.value):
+            if isinstance(value, Unknown) and value.detail[:1] == ("mod",):
+                found |= _counters(value)
+    return found
+
+
+def _counters(value: Val) -> set[str]:
+    details = [part.detail for part in _operands(value) if isinstance(part, Unknown)]
+    return {str(detail[1]) for detail in details if detail[:1] == ("counter",) and len(detail) == 2}
 
 
 def _operands(value: Val, depth: int = 0) -> list[Val]:

@@ -24,6 +24,7 @@ _FLAGS: dict[str, frozenset[str]] = {
          "use_parallelism_config", "m", "module", "no_python", "debug", "q", "quiet", "same_network",
          "enable_cpu_affinity", "tpu_use_cluster", "tpu_use_sudo", "h", "help"]
     ),
+    "composer": frozenset(["v", "verbose", "m", "module_mode", "c", "command_mode", "h", "help"]),
     "srun": frozenset(
         ["pty", "label", "l", "unbuffered", "u", "exclusive", "verbose", "v", "quiet", "Q", "overlap", "overcommit",
          "O", "oversubscribe", "s", "multi-prog", "kill-on-bad-exit", "K", "no-kill", "k", "contiguous",
@@ -51,6 +52,7 @@ _SETTINGS: dict[str, dict[str, str]] = {
         "gpu_ids": "gpu_ids", "cpu": "cpu", "multi_gpu": "multi_gpu", "use_fsdp": "use_fsdp",
         "use_deepspeed": "use_deepspeed", "fsdp_activation_checkpointing": "activation_checkpointing",
     },
+    "composer": {"nproc": "nproc", "n": "nproc", "world_size": "world"},
     "slurm": {
         "nodes": "nodes", "N": "nodes", "ntasks": "tasks", "n": "tasks", "ntasks-per-node": "tasks_per_node",
         "gres": "gpus_per_node", "gpus-per-node": "gpus_per_node", "gpus": "gpus", "G": "gpus",
@@ -132,11 +134,26 @@ def _accelerate(words: Words, launch: Launch) -> Words:
     return _python_target(words, rest, launch)
 
 
+def _composer(words: Words, launch: Launch) -> Words:
+    """MosaicML's launcher: ``torchrun`` in other words, with a process for each GPU where nothing else is said."""
+    rest = take_options(words, _FLAGS["composer"], _SETTINGS["composer"], launch)
+    told = {w.text for w in words[: len(words) - len(rest)]}
+    if not rest or not (rest[0].text.endswith(".py") or told & {"-m", "--module_mode", "-c", "--command_mode"}):
+        return []  # PHP's program of that name
+    launch.launchers.append("torchrun")
+    launch.settings.setdefault("nproc", Setting("gpu", words[0].file, words[0].line))
+    each, total, world = launch.number("nproc"), launch.number("world"), launch.settings.get("world")
+    if world is not None:
+        nodes = str(total // each) if each and total and total % each == 0 else "unknown"
+        launch.settings["nnodes"] = Setting(nodes, world.file, world.line)
+    return _python_target(words, rest, launch)
+
+
 def _python_target(all_words: Words, rest: Words, launch: Launch) -> Words:
     consumed = {w.text for w in all_words[: len(all_words) - len(rest)]}
-    if consumed & {"-m", "--module"}:
+    if consumed & {"-m", "--module", "--module_mode"}:
         return [Word("python", "", 0), Word("-m", "", 0), *rest]
-    if consumed & {"--no_python", "--no-python"}:
+    if consumed & {"--no_python", "--no-python", "-c", "--command_mode"}:
         return rest
     return [Word("python", "", 0), *rest]
 
@@ -202,13 +219,13 @@ def is_python(base: str) -> bool:
 
 
 LAUNCHERS: dict[str, Callable[[Words, Launch], Words]] = {
-    "torchrun": _torchrun, "deepspeed": _deepspeed, "accelerate": _accelerate, "srun": _srun, "salloc": _srun,
-    "mpirun": _mpirun, "mpiexec": _mpirun, "orterun": _mpirun, "horovodrun": _horovodrun, "env": _env,
-    "nohup": _skip(0), "exec": _skip(0), "time": _skip(0), "command": _skip(0), "stdbuf": _skip(0), "nice": _skip(0),
-    "setsid": _skip(0), "sudo": _skip(0), "timeout": _skip(1), "taskset": _skip(1), "numactl": _skip(0),
-    "xvfb-run": _until_program, "conda": _until_program, "mamba": _until_program, "micromamba": _until_program,
-    "poetry": _until_program, "uv": _until_program, "pipenv": _until_program, "pdm": _until_program,
-    "singularity": _until_program,
+    "torchrun": _torchrun, "composer": _composer, "deepspeed": _deepspeed, "accelerate": _accelerate, "srun": _srun,
+    "salloc": _srun, "mpirun": _mpirun, "mpiexec": _mpirun, "orterun": _mpirun, "horovodrun": _horovodrun,
+    "env": _env, "nohup": _skip(0), "exec": _skip(0), "time": _skip(0), "command": _skip(0), "stdbuf": _skip(0),
+    "nice": _skip(0), "setsid": _skip(0), "sudo": _skip(0), "timeout": _skip(1), "taskset": _skip(1),
+    "numactl": _skip(0), "xvfb-run": _until_program, "conda": _until_program, "mamba": _until_program,
+    "micromamba": _until_program, "poetry": _until_program, "uv": _until_program, "pipenv": _until_program,
+    "pdm": _until_program, "singularity": _until_program,
     "apptainer": _until_program, "docker": _until_program, "podman": _until_program, "nsys": _until_program,
     "aprun": _mpirun, "jsrun": _until_program, "coverage": _until_program, "wandb": _until_program,
 }  # fmt: skip

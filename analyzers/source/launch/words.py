@@ -86,9 +86,10 @@ class Expander:
                 inner = raw[i + 1 : end]
                 array = re.fullmatch(r"\$\{(\w+)\[@\]\}|\$(@)|\$\{@((?::\s*\d+){0,2})\}", inner)
                 if array and not current:
-                    values = self._array(array.group(1) or "@")[:FIELDS_MAX]
+                    values = self._array(array.group(1) or "@")
                     if array.group(3):
                         values = sliced_words(values, array.group(3))
+                    values = values[:FIELDS_MAX]
                     budget -= sum(map(len, values))
                     fields.extend(values[:-1])
                     if values:

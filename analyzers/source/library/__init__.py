@@ -7,11 +7,14 @@ from analyzers.source.library import (
     arguments,
     builtin,
     configs,
+    environments,
+    estimators,
     flags,
     frameworks,
     layers,
     lightning_cli,
     methods,
+    nested_cli,
     nodes,
     pyconfigs,
     signatures,
@@ -22,6 +25,7 @@ from analyzers.source.library import (
 )
 
 __all__ = [
-    "arguments", "builtin", "configs", "flags", "frameworks", "layers", "lightning_cli", "methods", "nodes",
-    "pyconfigs", "signatures", "submission", "system", "timm_factories", "typed_cli",
+    "arguments", "builtin", "configs", "environments", "estimators", "flags", "frameworks", "layers",
+    "lightning_cli", "methods", "nested_cli", "nodes", "pyconfigs", "signatures", "submission", "system",
+    "timm_factories", "typed_cli",
 ]  # fmt: skip

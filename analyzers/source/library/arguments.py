@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from analyzers.source.knowledge.frameworks import described_options, described_parsers
+from analyzers.source.launch.words import UNKNOWN
 from analyzers.source.library.builtin import converted
 from analyzers.source.library.pyconfigs import key_value_words
 from analyzers.source.program.native import HANDLERS, Arguments, models
@@ -216,7 +217,7 @@ def parse(parser: Parser, words: list[Val], namespace: Map, a: Arguments) -> lis
     rest: list[Val] = []
     i = 0
     while i < len(words):
-        text = string(words[i])
+        text = string(words[i]) or named_word(words[i])
         if text is None or not text.startswith("-") or text == "-" or _is_number(text):
             if parser.commands and text in parser.commands:
                 if parser.command_dest:
@@ -235,18 +236,32 @@ def parse(parser: Parser, words: list[Val], namespace: Map, a: Arguments) -> lis
             continue
         origin = getattr(words[i - 1], "origin", a.origin)
         if equals:
-            namespace.items[option.dest] = _stored(option, [Const(value, origin)], namespace, a, origin)
+            given: Val = Const(value, origin) if UNKNOWN not in value else Unknown("launch argument", origin)
+            namespace.items[option.dest] = _stored(option, [given], namespace, a, origin)
             continue
         count = i
         limit = _arity(option)
         while count < len(words) and count - i < limit:
             following = string(words[count])
-            if following is not None and following.startswith("-") and not _is_number(following) and len(following) > 1:
+            if (
+                option.nargs != "..."
+                and following is not None
+                and following.startswith("-")
+                and not _is_number(following)
+                and len(following) > 1
+            ):
                 break
             count += 1
         namespace.items[option.dest] = _stored(option, words[i:count], namespace, a, origin, name)
         i = count
     return rest
+
+
+def named_word(word: Val) -> str | None:
+    """``--name=value`` of which only the name is known, as it is written."""
+    text = word.detail[1] if isinstance(word, Unknown) and word.detail[:1] == ("word",) else None
+    named = isinstance(text, str) and text.startswith("-") and UNKNOWN not in text.partition("=")[0]
+    return str(text) if named and "=" in str(text) else None
 
 
 def _named(by_name: dict[str, Option], name: str) -> Option | None:
@@ -269,7 +284,7 @@ def _is_number(text: str) -> bool:
 def _arity(option: Option) -> int:
     if option.action not in ("store", "append", "extend", "custom", "pairs"):
         return 0
-    if option.nargs in ("*", "+"):
+    if option.nargs in ("*", "+", "..."):
         return 100_000
     return option.nargs if isinstance(option.nargs, int) and not isinstance(option.nargs, bool) else 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from analyzers.source.program.attributes import attribute
+from analyzers.source.program.attributes import attribute, lineage
 from analyzers.source.program.expressions import known_items
 from analyzers.source.program.native import Arguments, models
 from analyzers.source.program.values import (
@@ -95,22 +95,26 @@ def _trange(a: Arguments) -> Val | None:
     return _range(a)
 
 
+_KINDS = {"tuple": "tuple", "set": "set", "frozenset": "set"}
+
+
 @models("enumerate", "iter", "itertools.islice", "reversed", "sorted", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.std.tqdm",
-        "tqdm.rich.tqdm", "tqdm.notebook.tqdm", "rich.progress.track", "list", "tuple", "set", "next")  # fmt: skip
+        "tqdm.rich.tqdm", "tqdm.notebook.tqdm", "rich.progress.track", "list", "tuple", "set", "frozenset",
+        "next")  # fmt: skip
 def _wrap(a: Arguments) -> Val | None:
     """Iterating over a wrapper goes round as often as what it wraps."""
     inner = a.get(0, "iterable", "sequence")
     if inner is None:
-        return Seq([], a.path, a.origin) if a.path in ("list", "tuple", "set") else a.unknown(a.path)
+        return Seq([], a.path, a.origin) if a.path in ("list", "tuple", "set", "frozenset") else a.unknown(a.path)
     if a.path == "next":
         return Unknown("next", a.origin)
     items = known_items(inner)
-    if a.path in ("list", "tuple", "set", "sorted", "iter", "reversed") and items is not None:
+    if a.path in ("list", "tuple", "set", "frozenset", "sorted", "iter", "reversed") and items is not None:
         if a.path == "sorted":
             return Seq(items, "list", a.origin, open=False) if len(items) < 2 else Seq(items, "list", a.origin)
         if a.path == "reversed":
             items = items[::-1]
-        return Seq(items, a.path if a.path in ("tuple", "set") else "list", a.origin)
+        return Seq(items, _KINDS.get(a.path, "list"), a.origin)
     if a.path == "enumerate" and items is not None and not isinstance(inner, Range):
         pairs: list[Val] = [Seq([Const(i, a.origin), v], "tuple", a.origin) for i, v in enumerate(items)]
         return Seq(pairs, "list", a.origin)
@@ -175,6 +179,10 @@ def _extreme(a: Arguments) -> Val | None:
     numbers = [number(v) for v in values]
     known = [n for n in numbers if n is not None]
     if len(known) != len(values):
+        sizes = [v for v in values if isinstance(v, Unknown) and v.detail[:1] == ("len",)]
+        if a.path == "min" and len(known) == 1 and len(sizes) == len(values) - 1 and known[0] > 0:
+            # min(batch_size, len(dataset)): data are taken to be enough.
+            return Const(known[0], next(getattr(v, "origin", a.origin) for v in values if number(v) is not None), True)
         return Unknown(a.path, a.origin, tuple(values) if a.path != "sum" else ())
     if a.path == "sum":
         return Const(sum(known), a.origin)
@@ -279,6 +287,24 @@ def _vars(a: Arguments) -> Val | None:
 
 
 _TYPES = {"int": int, "float": float, "str": str, "bool": bool}
+
+
+@models("issubclass")
+def _issubclass(a: Arguments) -> Val | None:
+    cls, other = (*a.args, NONE, NONE)[:2]
+    others = other.items if isinstance(other, Seq) else [other]
+    if isinstance(cls, ClassVal) and any(base is o for base in lineage(cls) for o in others):
+        return Const(True, a.origin)
+    return a.unknown("issubclass")
+
+
+@models("dataclasses.replace", "attr.evolve", "attrs.evolve")
+def _replaced(a: Arguments) -> Val | None:
+    """An instance like another one, but for what is named."""
+    first = a.args[0] if a.args else NONE
+    if not isinstance(first, Obj) or not isinstance(first.cls, ClassVal):
+        return None
+    return Obj(first.cls, {**first.attrs, **a.kwargs}, a.origin, first.call)
 
 
 @models("isinstance")

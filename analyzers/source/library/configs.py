@@ -150,7 +150,8 @@ def config_value(machine: Machine, path: str, *, attr: bool) -> Val | None:
 
 
 @models("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "toml.load", "tomllib.load", "tomli.load",
-        "ruamel.yaml.YAML().load", "yaml.unsafe_load", "hjson.load")  # fmt: skip
+        "ruamel.yaml.YAML().load", "ruamel_yaml.load", "ruamel_yaml.safe_load", "yaml.unsafe_load",
+        "hjson.load")  # fmt: skip
 def _load(a: Arguments) -> Val | None:
     source = a.args[0] if a.args else NONE
     if isinstance(source, File) and source.text is not None:

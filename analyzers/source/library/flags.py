@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from analyzers.source.launch.words import UNKNOWN
+from analyzers.source.library.arguments import named_word
 from analyzers.source.library.configs import readable, set_path
 from analyzers.source.program.machine import Machine
 from analyzers.source.program.native import Arguments, models
@@ -14,10 +16,10 @@ _DEFINERS = ("string", "integer", "float", "bool", "boolean", "enum", "list", "m
 
 
 def argument_words(machine: Machine) -> list[tuple[str, Origin]]:
-    """Known words of ``sys.argv`` after the program's name."""
+    """Words of ``sys.argv`` after the program's name; what is not known of one is `UNKNOWN`."""
     argv = machine.library_values.get("sys.argv")
     items = argv.items[1:] if isinstance(argv, Seq) else []
-    return [(string(i) or "", i.origin) for i in items if isinstance(i, Const)]
+    return [(string(i) or named_word(i) or UNKNOWN, i.origin) for i in items if isinstance(i, Const | Unknown)]
 
 
 def given(machine: Machine, name: str) -> tuple[str, Origin] | None:
@@ -46,6 +48,8 @@ def _define(a: Arguments) -> Val | None:
         default = Const(default.value, Origin(a.origin.file, a.origin.line, "default"))
     setting = given(a.machine, name)
     value: Val = default if setting is None else typed(setting[0], kind, setting[1])
+    if setting is not None and UNKNOWN in setting[0]:
+        value = Unknown("launch argument", setting[1])
     flags = a.machine.library_values["absl.flags.FLAGS"]
     assert isinstance(flags, Map)
     flags.items[name] = value
@@ -69,12 +73,12 @@ def typed(text: str, kind: str, origin: Origin) -> Val:
     return Const(text, place)
 
 
+#: Where TensorFlow keeps what became absl's flags.
+HOMES = ("absl.flags", "tensorflow.flags", "tensorflow.app.flags", "tensorflow.compat.v1.flags",
+         "tensorflow.compat.v1.app.flags", "tensorflow.python.platform.flags", "gflags")  # fmt: skip
+
 for _kind in _DEFINERS:
-    models(
-        f"absl.flags.DEFINE_{_kind}",
-        f"tensorflow.app.flags.DEFINE_{_kind}",
-        f"tensorflow.compat.v1.flags.DEFINE_{_kind}",
-    )(_define)
+    models(*(f"{home}.DEFINE_{_kind}" for home in HOMES))(_define)
 
 
 @models("ml_collections.config_flags.DEFINE_config_file", "config_flags.DEFINE_config_file",
@@ -93,7 +97,8 @@ def _config_file(a: Arguments) -> Val | None:
         for text, origin in argument_words(a.machine):
             key, equals, value = text.lstrip("-").partition("=")
             if equals and key.startswith(f"{name}."):
-                set_path(config, key.split(".")[1:], _literal(value, origin))
+                given_value = _literal(value, origin) if UNKNOWN not in value else Unknown("launch argument", origin)
+                set_path(config, key.split(".")[1:], given_value)
     flags = a.machine.library_values["absl.flags.FLAGS"]
     assert isinstance(flags, Map)
     flags.items[name] = config
@@ -118,7 +123,7 @@ def _literal(text: str, origin: Origin) -> Val:
     return Const(value, place) if isinstance(value, str | int | float | bool | None) else Unknown("flag", place)
 
 
-@models("absl.app.run", "tensorflow.app.run", "tensorflow.compat.v1.app.run")
+@models("absl.app.run", "tensorflow.app.run", "tensorflow.compat.v1.app.run", "tensorflow.python.platform.app.run")
 def _run(a: Arguments) -> Val | None:
     main = a.get(0, "main")
     if main is None:

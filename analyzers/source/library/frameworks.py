@@ -62,6 +62,12 @@ def _same(a: Arguments) -> Val | None:
     return first if isinstance(first, Func | Obj | ClassVal | Partial) else None
 
 
+@models("flax.training.checkpoints.restore_checkpoint")
+def _restored(a: Arguments) -> Val | None:
+    """A first start finds nothing and goes on with what it was given."""
+    return a.get(1, "target")
+
+
 _SETS_UP = ("setup", "setup_module", "setup_optimizers", "setup_dataloaders")
 
 

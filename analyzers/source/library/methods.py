@@ -109,7 +109,7 @@ def _list_method(a: Arguments) -> Val | None:
 @models("dict().get", "dict().pop", "dict().setdefault", "dict().items", "dict().keys", "dict().values",
         "dict().update",
         "dict().copy", "dict().to_dict", "dict().copy_and_resolve_references", "dict().unlock",
-        "dict().lock")  # fmt: skip
+        "dict().lock", "dict().unlocked")  # fmt: skip
 def _dict_method(a: Arguments) -> Val | None:
     owner, name = a.owner, a.path.rpartition(".")[2]
     if not isinstance(owner, Map):
@@ -140,6 +140,6 @@ def _dict_method(a: Arguments) -> Val | None:
         if other is not None and not isinstance(other, Map):
             owner.open = True
         return NONE
-    if name in ("lock", "unlock"):
-        return NONE
+    if name in ("lock", "unlock", "unlocked"):
+        return owner
     return Map(dict(owner.items), a.origin, owner.attr, owner.open, owner.label)

@@ -166,8 +166,9 @@ def _undeclared(words: list[Val], known: set[str]) -> list[Option]:
     return options
 
 
-@models("tyro.cli", "draccus.parse", "pyrallis.parse", "simple_parsing.parse", "fire.Fire", "typer.run")
-def _from_signature(a: Arguments) -> Val | None:
+@models("simple_parsing.parse", "fire.Fire", "typer.run")
+def from_signature(a: Arguments) -> Val | None:
+    """Call a function, or fill a dataclass, with what the command line says of its parameters."""
     target = a.get(0, "f", "config_class", "component")
     if isinstance(target, ClassVal) and a.path != "fire.Fire":
         namespace = Map({}, a.origin, attr=True)

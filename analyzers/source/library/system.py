@@ -5,6 +5,9 @@ from __future__ import annotations
 import posixpath
 
 from analyzers.source.launch.words import UNKNOWN
+from analyzers.source.library.configs import readable
+from analyzers.source.library.estimators import MODES
+from analyzers.source.library.flags import HOMES
 from analyzers.source.program.expressions import known_items
 from analyzers.source.program.machine import Machine
 from analyzers.source.program.native import HANDLERS, Arguments, models
@@ -45,13 +48,20 @@ def prepare(machine: Machine) -> None:
     arguments: list[Val] = [Const(program, Origin("launch", 1))]
     for word in machine.launch.arguments:
         origin = Origin(word.file or "launch", word.line or 1, "override")
-        arguments.append(Const(word.text, origin) if word.known else Unknown("launch argument", origin))
+        arguments.append(Const(word.text, origin) if word.known else partly_known(word.text, origin))
     values["sys.argv"] = Seq(arguments, "list", Origin("launch", 1))
     values["os.environ"] = environment(machine)
     values["absl.flags.FLAGS"] = Map({}, attr=True, open=True, label="flags")
-    values["tensorflow.app.flags.FLAGS"] = values["absl.flags.FLAGS"]
+    for home in HOMES:
+        values[f"{home}.FLAGS"] = values["absl.flags.FLAGS"]
     values["torch.backends.mps.is_available"] = Native("mps", lambda a: Const(False, a.origin))
+    values.update(MODES)
     machine.handlers = HANDLERS
+
+
+def partly_known(text: str, origin: Origin) -> Unknown:
+    """A word of the launch of which a part is not known: ``detail`` keeps what it is written as."""
+    return Unknown("launch argument", origin, detail=("word", text))
 
 
 def environment(machine: Machine) -> Map:
@@ -249,8 +259,14 @@ def _search_path(a: Arguments) -> Val | None:
 
 @models("os.path.exists", "os.path.isfile", "os.path.isdir", "pathlib.Path().exists")
 def _exists(a: Arguments) -> Val | None:
-    # What lies there now says little about the moment the job runs.
+    """A configuration or program that lies in the tree will be there; of other files the present says little."""
+    text = a.text(0) if a.owner is None else None
+    if text is not None and text.endswith(_KEPT) and not a.path.endswith("isdir") and readable(a.machine, text):
+        return Const(True, a.origin, assumed=True)
     return a.unknown("exists")
+
+
+_KEPT = (".yaml", ".yml", ".json", ".toml", ".py")
 
 
 @models("importlib.import_module", "__import__")

@@ -40,8 +40,10 @@ def command_words(a: Arguments) -> list[Val]:
     return list(argv.items[1:]) if isinstance(argv, Seq) else []
 
 
-def configuration(a: Arguments, words: list[Val], positionals: list[str]) -> Map:
-    """Files named by ``--config`` and options, each over what stands before it.
+def configuration(
+    a: Arguments, words: list[Val], positionals: list[str], files: frozenset[str] = _CONFIG_OPTIONS
+) -> Map:
+    """Files named by ``--config`` (``files``) and options, each over what stands before it.
 
     The result is open where a file can not be read or a word is not known.
     """
@@ -65,7 +67,7 @@ def configuration(a: Arguments, words: list[Val], positionals: list[str]) -> Map
             following, i = words[i], i + 1
             value = string(following) or ""
             given = override_value(value, origin) if string(following) is not None else Unknown("launch", origin)
-        if name in _CONFIG_OPTIONS:
+        if name in files:
             _add_file(a, result, value)
         else:
             parts = name.lstrip("-").replace("-", "_").removesuffix("+").split(".")

@@ -42,6 +42,8 @@ def attribute(machine: Machine, owner: Val, name: str, origin: Origin) -> Val:
     if isinstance(owner, Obj):
         return object_attribute(machine, owner, name, origin)
     if isinstance(owner, ClassVal):
+        if name == "__dict__":
+            return Map(dict(owner.attrs), origin, open=True)
         found = class_attribute(owner, name)
         if found is not None:
             machine.read_name(name, found)

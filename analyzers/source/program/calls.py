@@ -12,6 +12,7 @@ from analyzers.source.program.native import Arguments
 from analyzers.source.program.statements import execute
 from analyzers.source.program.values import (
     NONE,
+    UNSEEN,
     Bound,
     ClassVal,
     Const,
@@ -45,6 +46,8 @@ def invoke(machine: Machine, callee: Val, args: list[Val], kwargs: dict[str, Val
         return call_function(machine, callee, args, kwargs, origin)
     if isinstance(callee, ClassVal):
         return instantiate(machine, callee, args, kwargs, origin)
+    if UNSEEN in kwargs and not isinstance(callee, Partial | Unknown | Ext):
+        kwargs = {k: v for k, v in kwargs.items() if k != UNSEEN}
     if isinstance(callee, Native):
         return callee.handler(Arguments(machine, args, kwargs, origin, callee.name)) or NONE
     if isinstance(callee, Partial):
@@ -67,6 +70,8 @@ def _record(
 ) -> Call:
     function = machine.stack[-1] if machine.stack else None
     call = Call(path, args, kwargs, origin, receiver=receiver, function=getattr(function, "name", ""))
+    if UNSEEN in kwargs:
+        call.kwargs, call.open = {k: v for k, v in kwargs.items() if k != UNSEEN}, True
     machine.met(call)
     return call
 
@@ -76,6 +81,7 @@ def library_call(
 ) -> Val:
     """A call of something that is not in the tree: modelled if we know it, in any case remembered."""
     call = _record(machine, path, args, kwargs, origin, owner)
+    kwargs = call.kwargs
     handler = machine.handlers.get(path)
     if handler is None and "()." in path:
         handler = machine.handlers.get("()." + path.rpartition(".")[2])
@@ -203,10 +209,11 @@ def bind_arguments(machine: Machine, func: Func, args: list[Val], kwargs: dict[s
     names: dict[str, Val] = {}
     positional = [*spec.posonlyargs, *spec.args]
     rest = dict(kwargs)
+    unseen = rest.pop(UNSEEN, None)
     for parameter, value in zip(positional, args, strict=False):
         names[parameter.arg] = value
     if spec.vararg is not None:
-        names[spec.vararg.arg] = Seq(args[len(positional) :], "tuple")
+        names[spec.vararg.arg] = Seq(args[len(positional) :], "tuple", open=unseen is not None)
     defaults: list[ast.expr | None] = [None] * (len(positional) - len(spec.defaults)) + list(spec.defaults)
     for parameter, default in [
         *zip(positional, defaults, strict=True),
@@ -216,13 +223,13 @@ def bind_arguments(machine: Machine, func: Func, args: list[Val], kwargs: dict[s
         if name in rest:
             names[name] = rest.pop(name)
         elif name not in names:
-            if default is None:
+            if default is None or unseen is not None:
                 names[name] = Unknown(f"parameter {name}", origin_of(func.node, func.frame))
             else:
                 value = evaluate(machine, default, func.frame)
                 names[name] = _as_default(value)
     if spec.kwarg is not None:
-        names[spec.kwarg.arg] = Map({**rest}, func.origin)
+        names[spec.kwarg.arg] = Map({**rest}, func.origin, open=unseen is not None)
     return names
 
 
@@ -252,18 +259,20 @@ def instantiate(machine: Machine, cls: ClassVal, args: list[Val], kwargs: dict[s
         for name, default in fields.items():
             if name in kwargs:
                 instance.attrs[name] = kwargs[name]
+            elif name not in instance.attrs and call.open:
+                instance.attrs[name] = Unknown(f"field {name}", origin)
             elif name not in instance.attrs and default is not None:
                 instance.attrs[name] = default_of(machine, default, origin)
-        for name, value in kwargs.items():
+        for name, value in call.kwargs.items():
             instance.attrs.setdefault(name, value)
         after = class_attribute(cls, "__post_init__")
         if isinstance(after, Func):
             call_function(machine, bind(after, instance), [], {}, origin)
     elif base is not None:
-        instance.attrs.update(kwargs)
+        instance.attrs.update(call.kwargs)
     made = machine.handlers.get(f"{base}<>") if base is not None else None
     if made is not None:
-        made(Arguments(machine, args, kwargs, origin, f"{base}<>", instance))
+        made(Arguments(machine, args, call.kwargs, origin, f"{base}<>", instance))
     machine.building -= builds
     setup = class_attribute(cls, "setup")
     if isinstance(setup, Func) and base is not None and base.startswith("flax"):
@@ -276,9 +285,16 @@ def fields_of(cls: ClassVal) -> dict[str, Val | None]:
     fields: dict[str, Val | None] = {}
     for each in reversed(lineage(cls)):
         if isinstance(each, ClassVal):
-            for name in each.annotations:
-                fields[name] = each.attrs.get(name)
+            for name, annotation in each.annotations.items():
+                if not _of_the_class(annotation):
+                    fields[name] = each.attrs.get(name)
     return fields
+
+
+def _of_the_class(annotation: ast.expr) -> bool:
+    """Whether an annotation says that the name is the class's own (``ClassVar[...]``), no field of its instances."""
+    outer = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+    return (outer.attr if isinstance(outer, ast.Attribute) else getattr(outer, "id", "")) == "ClassVar"
 
 
 def default_of(machine: Machine, default: Val, origin: Origin) -> Val:

@@ -39,6 +39,7 @@ class Loop:
 class Call:
     """A call into a library, or of something unknown (then ``path`` starts with ``?``).
 
+    ``open``: it has keywords that nobody has seen (``**mapping``), so that what is not given may be given.
     ``callers`` are the functions it was made in, innermost first (for instances of the tree's classes only).
     """
 
@@ -53,6 +54,7 @@ class Call:
     function: str = ""
     contexts: tuple[str, ...] = ()
     callers: tuple[str, ...] = ()
+    open: bool = False
 
     @property
     def name(self) -> str:

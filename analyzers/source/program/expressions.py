@@ -12,6 +12,7 @@ from analyzers.source.program.operators import NUMBER_BITS_MAX, binary, compare,
 from analyzers.source.program.values import (
     NONE,
     SEQUENCE_MAX,
+    UNSEEN,
     Bound,
     ClassVal,
     Const,
@@ -63,9 +64,10 @@ def lookup(machine: Machine, name: str, frame: Frame) -> Val | None:
         scope = scope.parent
     if name in frame.module.names:
         return frame.module.names[name]
-    if frame.module.stars and f"builtins.{name}" not in machine.handlers:
+    usual = machine.library_values.get(f"builtins.{name}")
+    if usual is None and frame.module.stars and f"builtins.{name}" not in machine.handlers:
         return Ext(f"{frame.module.stars[-1]}.{name}")
-    return machine.library_values.get(f"builtins.{name}")
+    return usual
 
 
 def _constant(machine: Machine, node: ast.expr, frame: Frame) -> Val:
@@ -243,9 +245,12 @@ def _call(machine: Machine, node: ast.expr, frame: Frame) -> Val:
         return Map(names, origin, label="globals")
     callee = evaluate(machine, node.func, frame)
     args: list[Val] = []
+    more = False  # arguments that can not be known
     for argument in node.args[:ITEMS_MAX]:
         if isinstance(argument, ast.Starred):
-            args.extend((known_items(evaluate(machine, argument.value, frame)) or [])[: ITEMS_MAX * 4 + 1])
+            items = known_items(evaluate(machine, argument.value, frame))
+            more = more or items is None
+            args.extend((items or [])[: ITEMS_MAX * 4 + 1])
         else:
             args.append(evaluate(machine, argument, frame))
     if len(args) > ITEMS_MAX * 4:
@@ -260,9 +265,34 @@ def _call(machine: Machine, node: ast.expr, frame: Frame) -> Val:
         elif isinstance(value, Map):
             value.reads.update(value.items)
             kwargs.update({k: v for k, v in value.items.items() if isinstance(k, str)})
+            if value.open:
+                kwargs[UNSEEN] = value
+        else:
+            kwargs[UNSEEN] = value
     if isinstance(callee, Native) and callee.name == "exec":
         return exec_text(machine, args, frame, origin)
+    if isinstance(callee, Ext) and callee.path == "eval" and len(args) == 1:
+        named = _named_by(args[0])
+        if named is not None:
+            return evaluate(machine, named, frame)
+    if more:
+        kwargs.setdefault(UNSEEN, Unknown("arguments", origin))
     return machine.call(callee, args, kwargs, origin)
+
+
+def _named_by(text: Val) -> ast.expr | None:
+    """What ``eval("args.batch_size")`` names; other expressions are left alone."""
+    written = string(text)
+    if written is None or len(written) > 200:
+        return None
+    try:
+        node = ast.parse(written.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    inner = node
+    while isinstance(inner, ast.Attribute):
+        inner = inner.value
+    return node if isinstance(inner, ast.Name) else None
 
 
 def exec_text(machine: Machine, args: list[Val], frame: Frame, origin: Origin) -> Val:
@@ -367,7 +397,7 @@ def _lambda(machine: Machine, node: ast.expr, frame: Frame) -> Val:
 
 def _comprehension(machine: Machine, node: ast.expr, frame: Frame) -> Val:
     assert isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp)
-    from analyzers.source.program.statements import assign
+    from analyzers.source.program.assignment import assign
 
     origin = origin_of(node, frame)
     inner = Frame(frame.module, {}, frame, frame.function, self_=frame.self_, owner=frame.owner)

@@ -34,9 +34,9 @@ def trip_count(iterable: Val) -> Val | None:
         difference = _difference(stop, start)
         if difference is not None:
             return difference
-        if high is not None and abs(high) < 1e15 and isinstance(start, Unknown):
+        if high is not None and abs(high) < 1e15 and isinstance(start, Unknown | Obj):
             # range(start_epoch, epochs): the whole run from its beginning, start being what a restart would set.
-            starts = [number(o) for o in start.options]
+            starts = [number(o) for o in start.options] if isinstance(start, Unknown) else []
             if starts and all(s is not None for s in starts[:1]):
                 return Const(max(0, int(high - min(s for s in starts if s is not None))), stop.origin)
             return Const(int(high), stop.origin, assumed=True)

@@ -14,7 +14,21 @@ from analyzers.source.limits import BudgetExceededError
 from analyzers.source.program.events import Call, Guard, Loop, Record
 from analyzers.source.program.notebook import notebook_source
 from analyzers.source.program.parsing import JOB_MARKS_MAX, MARKS_MAX, marks, parse_python
-from analyzers.source.program.values import SEQUENCE_MAX, Const, Frame, Map, Module, Origin, Seq, Unknown, Val
+from analyzers.source.program.values import (
+    SEQUENCE_MAX,
+    Bound,
+    ClassVal,
+    Const,
+    Frame,
+    Func,
+    Map,
+    Module,
+    Obj,
+    Origin,
+    Seq,
+    Unknown,
+    Val,
+)
 
 if TYPE_CHECKING:
     from analyzers.source.program.native import Handler
@@ -35,7 +49,8 @@ class Machine:
     """Everything the walk over one program needs to know.
 
     ``reads`` holds the last value read under each plain name, attribute or key: what is set but never read is not
-    in it. ``walked`` holds the functions that were entered, by the identity of their node, with their file.
+    in it. ``told`` holds the first value of the launch that was read under a
+    name. ``walked`` holds the functions that were entered, by the identity of their node, with their file.
     ``in_configuration``: a configuration that is written in Python is walked.
     """
 
@@ -53,6 +68,7 @@ class Machine:
     journal: list[Write] = field(default_factory=list)
     forwarded: set[int] = field(default_factory=set)
     reads: dict[str, Val] = field(default_factory=dict)
+    told: dict[str, Const] = field(default_factory=dict)
     parsed: dict[str, ast.Module] = field(default_factory=dict)
     generators: dict[int, bool] = field(default_factory=dict)
     walked: dict[int, tuple[ast.AST, str]] = field(default_factory=dict)
@@ -66,9 +82,19 @@ class Machine:
     marks: int = 0
 
     def read_name(self, name: str, value: Val) -> None:
-        """Remember what was read under a name; a number that a loop then changes keeps its first value."""
+        """Remember what was read under a name; a number that a loop then changes keeps its first value.
+
+        What a setting made (``args.model`` is a name, ``self.model`` the network) does not stand for the setting.
+        """
+        if isinstance(value, Obj | Func | ClassVal | Module | Bound) and isinstance(self.reads.get(name), Const):
+            return
+        if isinstance(value, Const) and value.origin.how == "override":
+            self.told.setdefault(name, value)
         if isinstance(value, Unknown) and value.why.startswith(_DRIFTS) and name in self.reads:
             return
+        known = self.reads.get(name)
+        if isinstance(known, Const) and known.origin.how in ("override", "default") and not isinstance(value, Const):
+            return  # an option that was read stays told, whatever else goes by its name
         self.reads[name] = value
 
     def tick(self) -> None:
@@ -158,6 +184,7 @@ class Machine:
         if source is None:
             return None
         module.names["__name__"] = Const("__main__" if path == self.launch.entry and not self.launch.function else name)
+        module.names["__file__"] = Const(path if path.startswith("..") else "./" + path)
         self.modules[path] = module
         parsed = self.parse(source, path, module)
         if parsed is None:

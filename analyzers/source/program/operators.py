@@ -42,7 +42,8 @@ def binary(op: ast.operator, left: Val, right: Val, origin: Origin) -> Val:
         return _constants(op, left, right, origin)
     if isinstance(left, Scaled) or isinstance(right, Scaled):
         return _scaled(op, left, right, origin)
-    if isinstance(op, ast.Add) and isinstance(left, Seq) and isinstance(right, Seq):
+    joins = isinstance(op, ast.Add) or (isinstance(op, ast.BitOr) and isinstance(left, Seq) and left.kind == "set")
+    if joins and isinstance(left, Seq) and isinstance(right, Seq):
         if len(left.items) + len(right.items) > SEQUENCE_MAX:
             return Unknown("too long", origin)
         return Seq(left.items + right.items, left.kind, origin, left.open or right.open)
@@ -52,8 +53,8 @@ def binary(op: ast.operator, left: Val, right: Val, origin: Origin) -> Val:
         return Seq(left.items * right.value, left.kind, origin, left.open)
     if isinstance(op, ast.BitOr) and isinstance(left, Map) and isinstance(right, Map):
         return Map({**left.items, **right.items}, origin, open=left.open or right.open)
-    if isinstance(op, ast.Mod) and isinstance(right, Const):
-        return Unknown("remainder", origin, detail=("mod", right))
+    if isinstance(op, ast.Mod) and (isinstance(right, Const) or not isinstance(left, Const)):
+        return Unknown("remainder", origin, detail=("mod", right, left))
     if isinstance(op, ast.Div) and isinstance(left, Obj) and isinstance(left.cls, Ext):
         numeric = left.cls.path.startswith(("numpy.", "math."))
         if not numeric:  # a path or a tensor: loss / accumulation stays the loss
@@ -114,7 +115,7 @@ def _scaled(op: ast.operator, left: Val, right: Val, origin: Origin) -> Val:
         if isinstance(op, ast.Div | ast.FloorDiv) and b.coefficient:
             return simplified(a.coefficient / b.coefficient, a.power - b.power, origin)
     if isinstance(op, ast.Mod):
-        return Unknown("remainder", origin, detail=("mod", right))
+        return Unknown("remainder", origin, detail=("mod", right, left))
     return Unknown("depends on the number of devices", origin)
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
+from analyzers.source.program.assignment import assign
+from analyzers.source.program.definitions import decorated, decorator_path, register, tell_bases
 from analyzers.source.program.events import Guard, Loop
-from analyzers.source.program.expressions import evaluate, item, known_items, origin_of
+from analyzers.source.program.expressions import evaluate, known_items, origin_of
 from analyzers.source.program.imports import import_from, import_plain
 from analyzers.source.program.loops import limits_of, trip_count, widen
 from analyzers.source.program.machine import Machine, Write, frame_of
 from analyzers.source.program.operators import binary
 from analyzers.source.program.values import (
     NONE,
-    Bound,
     ClassVal,
     Const,
     Ext,
@@ -24,7 +25,6 @@ from analyzers.source.program.values import (
     Module,
     Obj,
     Origin,
-    Partial,
     Range,
     Seq,
     Unknown,
@@ -66,87 +66,6 @@ def execute(machine: Machine, body: Sequence[ast.stmt], frame: Frame) -> str:
 
 
 # --- assignment ---------------------------------------------------------------------------------------------------
-
-
-def assign(machine: Machine, target: ast.expr, value: Val, frame: Frame) -> None:
-    """Bind ``value`` to a target."""
-    if isinstance(target, ast.Name):
-        names = frame.module.names if target.id in frame.global_names else frame.names
-        machine.store(names, target.id, value)
-    elif isinstance(target, ast.Tuple | ast.List):
-        _unpack(machine, target, value, frame)
-    elif isinstance(target, ast.Attribute):
-        owner = evaluate(machine, target.value, frame)
-        _set_attribute(machine, owner, target.attr, value, origin_of(target, frame))
-    elif isinstance(target, ast.Subscript):
-        owner = evaluate(machine, target.value, frame)
-        key = evaluate(machine, target.slice, frame) if not isinstance(target.slice, ast.Slice) else Unknown("slice")
-        if isinstance(owner, Map) and isinstance(key, Const):
-            machine.store(owner.items, key.value, value)
-        elif isinstance(owner, Seq) and isinstance(key, Const) and isinstance(key.value, int):
-            if 0 <= key.value < len(owner.items):
-                machine.change_items(owner, [*owner.items[: key.value], value, *owner.items[key.value + 1 :]])
-        elif isinstance(owner, Map):
-            owner.open = True
-        elif isinstance(key, Const) and key.value == "lr" and machine.loops and _over_groups(machine.loops[-1]):
-            once = not machine.guards and len(machine.loops) == 1
-            machine.record.settings.append(("param_groups.lr" if once else "param_groups.lr by step", value))
-    elif isinstance(target, ast.Starred):
-        assign(machine, target.value, Unknown("rest"), frame)
-
-
-def _over_groups(loop: Loop) -> bool:
-    """Whether a loop goes over an optimizer's parameter groups, numbered or not."""
-    groups = loop.iterable
-    if isinstance(groups, Obj) and isinstance(groups.cls, Ext):
-        numbered = groups.attrs.get("iterable")
-        if isinstance(numbered, Bound):
-            return numbered.name == "param_groups"
-        return groups.cls.path.endswith("param_groups")
-    return isinstance(groups, Bound) and groups.name == "param_groups"
-
-
-def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Val, frame: Frame) -> None:
-    items = known_items(value)
-    starred = any(isinstance(t, ast.Starred) for t in target.elts)
-    if items is not None and len(items) == len(target.elts) and not starred:
-        for element, part in zip(target.elts, items, strict=True):
-            assign(machine, element, part, frame)
-        return
-    if items is not None and starred and len(items) >= len(target.elts) - 1:
-        _unpack_rest(machine, target.elts, items, frame, origin_of(target, frame))
-        return
-    for position, element in enumerate(target.elts):
-        of_loop = value.detail[1:] if isinstance(value, Unknown) and value.detail[:1] == ("loop",) else ()
-        unpacked: Val = Unknown("element", origin_of(target, frame), detail=("part", *of_loop) if of_loop else ())
-        if isinstance(value, Obj) and isinstance(value.cls, Ext):
-            unpacked = item(value, Const(position), origin_of(target, frame))
-        assign(machine, element, unpacked, frame)
-
-
-def _unpack_rest(machine: Machine, targets: Sequence[ast.expr], items: list[Val], frame: Frame, origin: Origin) -> None:
-    """``first, *middle, last = items``."""
-    at = next(i for i, t in enumerate(targets) if isinstance(t, ast.Starred))
-    after = len(targets) - at - 1
-    end = len(items) - after
-    rest: Val = Seq(items[at:end], "list", origin)
-    starred = targets[at]
-    assert isinstance(starred, ast.Starred)
-    parts: list[tuple[ast.expr, Val]] = [*zip(targets[:at], items[:at], strict=True), (starred.value, rest)]
-    parts += zip(targets[at + 1 :], items[end:], strict=True)
-    for element, part in parts:
-        assign(machine, element, part, frame)
-
-
-def _set_attribute(machine: Machine, owner: Val, name: str, value: Val, origin: Origin) -> None:
-    if isinstance(owner, Map) and owner.attr:
-        machine.store(owner.items, name, value)
-    elif isinstance(owner, Obj | ClassVal):
-        machine.store(owner.attrs, name, value)
-    elif isinstance(owner, Module):
-        machine.store(owner.names, name, value)
-    elif isinstance(owner, Ext):
-        machine.record.settings.append((f"{owner.path}.{name}", value))
 
 
 def _assign(machine: Machine, node: ast.stmt, frame: Frame) -> str:
@@ -270,7 +189,7 @@ def _for(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     origin = origin_of(node, frame)
     # A count is a loop to remember, but for the layers that a network's constructor adds one by one.
     if items is not None and len(items) <= UNROLL_MAX and (machine.building or not isinstance(iterable, Range)):
-        return _unrolled(machine, node, items, frame)
+        return _unrolled(machine, node, items, frame, open_=isinstance(iterable, Seq) and iterable.open)
     target = node.target.id if isinstance(node.target, ast.Name) else ""
     loop = Loop(origin, "for", iterable, trip_count(iterable), function=frame.function, target=target)
     first: Val = Unknown("loop variable", origin, detail=("loop", loop))
@@ -281,18 +200,18 @@ def _for(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     status = _body(machine, loop, node.body, frame)
     if status == BREAK:
         loop.trip = Const(1, origin)
-    elif status in (RETURN, RAISE):
+    elif status == RETURN:
         return status
-    return NEXT
+    return NEXT  # a job that people run does not go over what it refuses: there is nothing of it
 
 
-def _unrolled(machine: Machine, node: ast.For | ast.AsyncFor, items: list[Val], frame: Frame) -> str:
+def _unrolled(machine: Machine, node: ast.For | ast.AsyncFor, items: list[Val], frame: Frame, *, open_: bool) -> str:
     for value in items:
         assign(machine, node.target, value, frame)
         status = execute(machine, node.body, frame)
         if status == BREAK:
             return NEXT
-        if status in (RETURN, RAISE):
+        if status == RETURN or (status == RAISE and not open_):
             return status
     return execute(machine, node.orelse, frame)
 
@@ -314,6 +233,10 @@ def _while(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     test = evaluate(machine, node.test, frame)
     if truth(test) is False:
         return execute(machine, node.orelse, frame)
+    if _over_items(machine, node.test, frame):
+        counted = _counted(machine, node, frame)
+        if counted is not None:
+            return counted
     # The first time round with the values as they are: a run that leaves at once is known only so.
     calls_before, loops_before = len(machine.record.calls), len(machine.record.loops)
     outer, machine.journal = machine.journal, []
@@ -339,6 +262,51 @@ def _while(machine: Machine, node: ast.stmt, frame: Frame) -> str:
         loop.breaks.append((Guard(test, node.test, negated=True),))
     status = _body(machine, loop, node.body, frame)
     return NEXT if status in (BREAK, NEXT, CONTINUE) else status
+
+
+def _over_items(machine: Machine, test: ast.expr, frame: Frame) -> bool:
+    """Whether a loop goes through a short list that is known (``while i < len(words)``, ``while words``)."""
+    lists = [n.args[0] for n in ast.walk(test) if isinstance(n, ast.Call) and _is_len(n)]
+    lists += [test] if isinstance(test, ast.Name) else []
+    values = [frame_value(machine, each, frame) for each in lists]
+    return any(isinstance(v, Seq) and not v.open and len(v.items) <= UNROLL_MAX for v in values)
+
+
+def _is_len(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1
+
+
+def frame_value(machine: Machine, node: ast.expr, frame: Frame) -> Val | None:
+    """The value of a plain name; None for anything else, which may do something when it is looked at."""
+    return evaluate(machine, node, frame) if isinstance(node, ast.Name) else None
+
+
+def _counted(machine: Machine, node: ast.While, frame: Frame) -> str | None:
+    """Walk every round of a loop whose test stays known; None, with nothing changed, where it does not."""
+    calls, loops, settings = len(machine.record.calls), len(machine.record.loops), len(machine.record.settings)
+    outer, machine.journal = machine.journal, []
+    status: str | None = None
+    for _ in range(UNROLL_MAX):
+        known = truth(evaluate(machine, node.test, frame))
+        if known is None:
+            break
+        if not known:
+            status = NEXT
+            break
+        ended = execute(machine, node.body, frame)
+        if ended == BREAK:
+            status = NEXT
+            break
+        if ended in (RETURN, RAISE):
+            status = ended
+            break
+    if status is None:
+        machine.take_back(machine.journal)
+        machine.journal = outer
+        del machine.record.calls[calls:], machine.record.loops[loops:], machine.record.settings[settings:]
+        return None
+    machine.journal = outer + machine.journal
+    return status
 
 
 # --- the rest -----------------------------------------------------------------------------------------------------
@@ -399,37 +367,6 @@ def _function(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     return NEXT
 
 
-def decorated(
-    machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame, owner: ClassVal | None
-) -> Val:
-    """A function with its decorators applied; decorators of libraries that only wrap are remembered and passed over."""
-    origin = origin_of(node, frame)
-    scope = frame if owner is None else (frame.parent or frame)
-    decorators = [evaluate(machine, d, frame) for d in node.decorator_list]
-    value: Val = Func(node, scope, node.name, None, owner, origin, tuple(decorators))
-    for decorator in reversed(decorators):
-        path = decorator.path if isinstance(decorator, Ext) else _decorator_path(decorator)
-        model = machine.handlers.get(f"@{path}")
-        called = decorator.func if isinstance(decorator, Partial) else decorator
-        if isinstance(called, Ext) and called.path.endswith(_SPREADING):
-            machine.call(called, [value], {}, origin)
-        if model is not None:
-            from analyzers.source.program.native import Arguments
-
-            value = model(Arguments(machine, [value], {}, origin, path, decorator)) or value
-    return value
-
-
-#: Decorators that say where a function runs: they count as the call that they are.
-_SPREADING = (".pmap", ".shard_map")
-
-
-def _decorator_path(decorator: Val) -> str:
-    if isinstance(decorator, Obj) and decorator.call is not None:
-        return decorator.call.path
-    return f"?.{decorator.name}" if isinstance(decorator, Func) else ""
-
-
 def _class(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     assert isinstance(node, ast.ClassDef)
     origin = origin_of(node, frame)
@@ -445,8 +382,10 @@ def _class(machine: Machine, node: ast.stmt, frame: Frame) -> str:
             execute(machine, [statement], body_frame)
     for decorator in node.decorator_list:
         value = evaluate(machine, decorator, frame)
-        path = value.path if isinstance(value, Ext) else _decorator_path(value)
+        path = value.path if isinstance(value, Ext) else decorator_path(value)
         cls.dataclass = cls.dataclass or path.rpartition(".")[2] in ("dataclass", "define", "attrs", "s", "frozen")
+        if isinstance(value, Func):
+            register(machine, value, cls, origin)
     cls.dataclass = (
         cls.dataclass
         or any(isinstance(b, ClassVal) and b.dataclass for b in bases)
@@ -457,6 +396,7 @@ def _class(machine: Machine, node: ast.stmt, frame: Frame) -> str:
         )
     )
     machine.store(frame.names, node.name, cls)
+    tell_bases(machine, cls, node, frame, origin)
     return NEXT
 
 

@@ -224,6 +224,8 @@ class Frame:
 
 
 NONE = Const(None)
+#: Stands among the keywords of a call for those that ``**mapping`` gives and nobody has seen.
+UNSEEN = "**"
 
 
 def truth(value: Val) -> bool | None:
@@ -231,7 +233,7 @@ def truth(value: Val) -> bool | None:
     if isinstance(value, Const):
         return bool(value.value)
     if isinstance(value, Seq):
-        return True if value.items else (None if value.open else False)
+        return None if value.open else bool(value.items)  # what a condition put into a list may not be in it
     if isinstance(value, Map):
         return True if value.items or value.attr else (None if value.open else False)
     if isinstance(value, Scaled):

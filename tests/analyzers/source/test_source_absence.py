@@ -146,3 +146,42 @@ def test_a_rate_that_every_step_sets_anew(
     kit.grow(tmp_path, {"train.py": SCHEDULED.format(optimizer=optimizer, rates=rates)})
     found = kit.read(tmp_path, "python train.py").value("learning_rate")
     assert found == (pytest.approx(rate) if rate is not None else None)
+
+
+def test_weights_that_another_launch_would_load_leave_resuming_open(tmp_path: Path, kit: SimpleNamespace) -> None:
+    before = "start = ''\nif start:\n    net.load_state_dict(torch.load(start))"
+    kit.grow(tmp_path, {"train.py": LOOP.format(imports="", before=before)})
+    assert kit.read(tmp_path, "python train.py").value("resumable") is None
+
+
+@pytest.mark.parametrize(
+    ("switch", "precision"), [("enabled=True", "amp-fp16"), ("enabled=False", "fp32"), ("enabled=unknown()", None)]
+)
+def test_autocast_with_a_switch(tmp_path: Path, kit: SimpleNamespace, switch: str, precision: str | None) -> None:
+    text = LOOP.format(imports="import os", before=f"context = torch.autocast('cuda', {switch})")
+    kit.grow(tmp_path, {"train.py": text.replace("unknown()", "os.path.exists('x')")})
+    assert kit.read(tmp_path, "python train.py").value("precision") == precision
+
+
+GIVEN = """
+import json
+from dataclasses import dataclass
+from transformers import Trainer, TrainingArguments, AutoModelForCausalLM
+@dataclass
+class Sizes:
+    batch: int = 4
+sizes = Sizes(**json.load({file}))
+args = TrainingArguments(per_device_train_batch_size=sizes.batch, output_dir="o", **json.load({file}))
+Trainer(model=AutoModelForCausalLM.from_pretrained("gpt2"), args=args).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"), [("open('a.json')", (6, 3, 5e-5)), ("open('b.json')", (None, None, None))]
+)
+def test_defaults_that_an_unseen_mapping_may_replace(
+    tmp_path: Path, kit: SimpleNamespace, file: str, expected: tuple[float | None, ...]
+) -> None:
+    kit.grow(tmp_path, {"train.py": GIVEN.format(file=file), "a.json": '{"batch": 6}'})
+    facts = kit.read(tmp_path, "python train.py")
+    assert kit.values(facts, "batch_size_per_gpu", "epochs", "learning_rate") == expected

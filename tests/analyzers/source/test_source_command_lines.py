@@ -205,3 +205,78 @@ optimization: {lr: [0.0005], max_update: 125}
     assert kit.values(facts, "batch_size_per_gpu", "global_batch_size") == (16, 256)
     unseen = kit.read(tmp_path, "fairseq-hydra-train --config-dir /far --config-name base optimization.max_update=7")
     assert kit.values(unseen, "max_steps", "precision", "learning_rate", "num_gpus") == (7, None, None, None)
+
+
+NESTED = """
+from dataclasses import dataclass, field
+import torch, torchvision
+IMPORT
+@dataclass
+class Optim:
+    name: str = "adamw"
+    lr: float = 0.5
+@dataclass
+class Plan:
+    optim: Optim = field(default_factory=lambda: Optim(lr=0.25))
+    steps: int = 30
+    bf16: bool = True
+def fit(cfg):
+    model = torchvision.models.resnet18().cuda()
+    opt = torch.optim.AdamW(model.parameters(), lr=cfg.optim.lr)
+    for step in range(cfg.steps):
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=cfg.bf16):
+            loss = model(torch.rand(4)).sum()
+        loss.backward()
+        opt.step()
+START
+"""
+WRAPPED = "@pyrallis.wrap()\ndef main(cfg: Plan):\n    fit(cfg)\nmain()"
+
+
+@pytest.mark.parametrize(
+    ("library", "start", "words", "expected"),
+    [
+        ("import tyro", "fit(tyro.cli(Plan))", "", (30, 0.25, "bf16")),
+        ("import tyro", "fit(tyro.cli(Plan))", "--optim.lr 1e-3 --no-bf16 --steps=5", (5, 1e-3, "fp32")),
+        ("import tyro", "fit(tyro.cli(Plan, default=Plan(steps=8)))", "--optim.lr 1e-3", (8, 1e-3, "bf16")),
+        ("import pyrallis", WRAPPED, "--config_path c.yaml --optim.lr 2e-3", (77, 2e-3, "bf16")),
+        ("import draccus", "fit(draccus.parse(config_class=Plan))", "--steps 6", (6, 0.25, "bf16")),
+    ],
+)  # fmt: skip
+def test_command_lines_of_nested_dataclasses(
+    tmp_path: Path, kit: SimpleNamespace, library: str, start: str, words: str, expected: tuple[object, ...]
+) -> None:
+    program = NESTED.replace("IMPORT", library).replace("START", start)
+    facts = kit.read(kit.grow(tmp_path, {"train.py": program, "c.yaml": "steps: 77\n"}), f"python train.py {words}")
+    assert kit.values(facts, "max_steps", "learning_rate", "precision") == expected
+
+
+def test_an_option_that_takes_all_that_is_left(tmp_path: Path, kit: SimpleNamespace) -> None:
+    program = """
+import argparse, torch
+from yacs.config import CfgNode as CN
+_C = CN()
+_C.SOLVER = CN()
+_C.SOLVER.LR, _C.SOLVER.STEPS = 0.1, 10
+p = argparse.ArgumentParser()
+p.add_argument("--cfg", default="")
+p.add_argument("--opts", default=None, nargs=argparse.REMAINDER)
+a = p.parse_args()
+cfg = _C.clone()
+if a.cfg:
+    cfg.merge_from_file(a.cfg)
+if a.opts is not None:
+    cfg.merge_from_list(a.opts)
+cfg.freeze()
+model = torch.nn.Linear(2, 2).cuda()
+opt = torch.optim.SGD(model.parameters(), lr=cfg.SOLVER.LR)
+for step in range(cfg.SOLVER.STEPS):
+    model(step).backward()
+    opt.step()
+"""
+    kit.grow(tmp_path, {"train.py": program, "x.yaml": "SOLVER: {STEPS: 20}\n"})
+    names = ("max_steps", "learning_rate")
+    assert kit.values(kit.read(tmp_path, "python train.py"), *names) == (10, 0.1)
+    negative = kit.read(tmp_path, "python train.py --cfg x.yaml --opts SOLVER.LR -3 SOLVER.STEPS 5")
+    assert kit.values(negative, *names) == (5, None)
+    assert kit.values(kit.read(tmp_path, "python train.py --cfg x.yaml --opts SOLVER.LR 0.3"), *names) == (20, 0.3)

@@ -199,3 +199,71 @@ def test_lazy_configurations(tmp_path: Path, kit: SimpleNamespace, options: str,
     kit.grow(tmp_path, LAZY)
     facts = kit.read(tmp_path, f"python lazy_net.py --config-file configs/lazy.py {options}")
     assert kit.values(facts, "max_steps", "learning_rate", "optimizer", "precision", "num_gpus") == expected
+
+
+STAGES = {
+    "two": ("learn.fit_one_cycle(2, 1e-3)\nlearn.fit_one_cycle(n_epoch=3, lr_max=1e-2)", 5, 0.01),
+    "maybe": ("learn.fit(2, 1e-3)\nif sizes():\n    learn.fit(3, 1e-2)", None, None),
+    "a loop": ("for size in sizes():\n    learn.fit(2, 1e-3)", None, 0.001),
+    "plus": ("learn.to_fp16().fine_tune(4, 1e-2, freeze_epochs=2)", 6, 0.01),
+    "a slice": ("learn.fit_one_cycle(4, slice(1e-5, 1e-3))", 4, None),
+}
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_calls_that_train_one_after_the_other(tmp_path: Path, kit: SimpleNamespace, name: str) -> None:
+    calls, epochs, rate = STAGES[name]
+    program = "import torch\nfrom fastai.vision.all import *\nfrom mine import data, sizes\n"
+    kit.grow(tmp_path, {"train.py": f"{program}learn = vision_learner(data(), resnet18)\n{calls}\n"})
+    assert kit.values(kit.read(tmp_path, "python train.py"), "epochs", "learning_rate") == (epochs, rate)
+
+
+DURATIONS = {
+    "'10ep'": (10, None, "epoch"),
+    "12": (12, None, "epoch"),
+    "'700ba'": (None, 700, "step"),
+    "'1e9tok'": (None, None, "step"),
+    "duration()": (None, None, None),
+    "'ep'": (None, None, None),
+}
+
+
+@pytest.mark.parametrize("duration", DURATIONS)
+def test_a_number_with_its_unit(tmp_path: Path, kit: SimpleNamespace, duration: str) -> None:
+    program = "from composer import Trainer\nfrom mine import model, loader, duration\n"
+    kit.grow(tmp_path, {"train.py": f"{program}Trainer(model=model, max_duration={duration}).fit(loader)\n"})
+    facts = kit.read(tmp_path, "composer -n 2 train.py")
+    assert kit.values(facts, "epochs", "max_steps", "iter_type") == DURATIONS[duration]
+
+
+def test_a_default_is_told_from_what_is_written(tmp_path: Path, kit: SimpleNamespace) -> None:
+    program = "from skorch import NeuralNet\nfrom mine import Net, hooks, x\n"
+    kit.grow(tmp_path, {"train.py": f"{program}NeuralNet(Net, lr=0.5, callbacks=hooks()).fit(x)\n"})
+    facts = kit.read(tmp_path, "python train.py").facts
+    assert (facts["epochs"].value, facts["epochs"].how) == (10, "default")
+    assert (facts["learning_rate"].value, facts["learning_rate"].how) == (0.5, "literal")
+    assert facts["epochs"].evidence[0].line == 3
+    # What hooks() gives back may stop early.
+    assert "early_stopping" not in facts or facts["early_stopping"].confidence < 0.5
+
+
+@pytest.mark.parametrize("call", ["**options()", "*options()", "lr=0.1, **{'batch_size': 4, **options()}"])
+@pytest.mark.parametrize("name", ["NeuralNet", "build"])
+def test_arguments_that_are_not_known_leave_the_defaults_open(
+    tmp_path: Path, kit: SimpleNamespace, name: str, call: str
+) -> None:
+    program = "from skorch import NeuralNet\nfrom mine import Net, options, x\n"
+    program += "def build(*args, **more):\n    return NeuralNet(Net, *args, **more)\n"
+    kit.grow(tmp_path, {"train.py": f"{program}{name}(optimizer='SGD', {call}).fit(x)\n"})
+    facts = kit.read(tmp_path, "python train.py")
+    assert kit.values(facts, "framework", "optimizer", "epochs") == ("pytorch", "SGD", None)
+    # The options may hold those that go before these two (optimizer__lr, iterator_train__batch_size).
+    assert kit.values(facts, "learning_rate", "batch_size_per_gpu") == (None, None)
+
+
+def test_builtins_stay_themselves_beside_a_star(tmp_path: Path, kit: SimpleNamespace) -> None:
+    program = "import torch\nfrom fastai.basics import *\nm = torch.nn.Linear(2, 2)\n"
+    loop = "o = torch.optim.SGD(m.parameters(), 0.1)\n"
+    loop += "for epoch in range(12):\n    for x in loader:\n        m(x).sum().backward()\n        o.step()\n"
+    kit.grow(tmp_path, {"train.py": program + loop})
+    assert kit.values(kit.read(tmp_path, "python train.py"), "epochs") == (12,)

@@ -101,3 +101,73 @@ def test_keras_on_another_backend(tmp_path: Path, kit: SimpleNamespace) -> None:
     )
     kit.grow(tmp_path, {"train.py": text})
     assert kit.values(kit.read(tmp_path, "python train.py"), "framework", "learning_rate") == ("jax", 0.01)
+
+
+UNDER_A_CONDITION = """
+import torch, torchvision
+import torch.nn as nn
+net = nn.Linear(784, 10)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+batch_size = 64
+for step in range(5000):
+    x, y = draw(batch_size)
+    if step % 10 == 0:
+        loss = nn.functional.mse_loss(net(x), y)
+        {first}
+        loss.backward()
+        {last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "accumulated"),
+    [
+        ("opt.zero_grad()", "opt.step()", 1),
+        ("pass", "if (step + 1) % 4 == 0: opt.step()", 4),
+    ],
+)
+def test_learning_now_and_then_is_no_accumulation(
+    tmp_path: Path, kit: SimpleNamespace, first: str, last: str, accumulated: int
+) -> None:
+    kit.grow(tmp_path, {"train.py": UNDER_A_CONDITION.format(first=first, last=last)})
+    facts = kit.read(tmp_path, "python train.py")
+    assert kit.values(facts, "grad_accum", "global_batch_size") == (accumulated, 64 * accumulated)
+
+
+def test_a_walk_over_a_text_in_strides_is_no_slice_of_a_batch(tmp_path: Path, kit: SimpleNamespace) -> None:
+    text = """
+import torch
+import torch.nn as nn
+batch_size, length = 20, 6
+words = open("w.txt")
+net = nn.Sequential(nn.Embedding(len(words), 8), nn.Linear(8, 2))
+opt = torch.optim.Adam(net.parameters(), lr=0.002)
+ids = load(batch_size)
+for epoch in range(7):
+    for i in range(0, ids.size(1) - length, length):
+        loss = nn.functional.cross_entropy(net(ids[:, i : i + length]), ids[:, i + 1])
+        loss.backward()
+        opt.step()
+"""
+    kit.grow(tmp_path, {"train.py": text})
+    facts = kit.read(tmp_path, "python train.py")
+    assert kit.values(facts, "batch_size_per_gpu", "grad_accum", "epochs", "iter_type") == (20, 1, 7, "epoch")
+
+
+def test_all_data_in_one_batch_is_one_step_an_epoch(tmp_path: Path, kit: SimpleNamespace) -> None:
+    text = """
+import torch
+import torch.nn as nn
+net = nn.Linear(16, 7)
+opt = torch.optim.Adam(net.parameters(), lr=0.01)
+x, y = torch.load("x.pt"), torch.load("y.pt")
+def train(epoch):
+    opt.zero_grad()
+    nn.functional.nll_loss(net(x), y).backward()
+    opt.step()
+for epoch in range(200):
+    train(epoch)
+"""
+    kit.grow(tmp_path, {"train.py": text})
+    facts = kit.read(tmp_path, "python train.py")
+    assert kit.values(facts, "epochs", "max_steps", "iter_type", "batch_size_per_gpu") == (200, 200, "epoch", None)

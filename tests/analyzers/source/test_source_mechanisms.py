@@ -259,3 +259,107 @@ main()
     kit.grow(tmp_path, {"t.py": text})
     assert kit.values(kit.read(tmp_path, "python t.py"), "epochs", "max_steps") == (30, 30_000)
     assert kit.values(kit.read(tmp_path, "python t.py --stop-after 20"), "max_steps", "iter_type") == (20, "step")
+
+
+COUNTED = """
+import torch, torchvision
+model = torchvision.models.resnet18().cuda()
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(torchvision.datasets.CIFAR10("d"), batch_size=4)
+state = {"seen": 0, "done": 0}
+limit, every = LIMIT
+for x, y in loader:
+    if state["seen"] >= limit:
+        break
+    state["seen"] += 1
+    torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
+    if state["seen"] % every == 0:
+        opt.step()
+        state["done"] += 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        ("1000, 10", (100, 10, "step")),  # batches are counted; every tenth makes a step
+        ("1000, 64 // torch.cuda.device_count()", (None, None, "step")),
+        ("50000 // torch.cuda.device_count(), 1", (None, 1, "step")),
+    ],
+)  # fmt: skip
+def test_batches_that_are_counted_and_steps_that_are_made(
+    tmp_path: Path, kit: SimpleNamespace, limit: str, expected: tuple[object, ...]
+) -> None:
+    facts = kit.read(kit.grow(tmp_path, {"train.py": COUNTED.replace("LIMIT", limit)}), "python train.py")
+    assert kit.values(facts, "max_steps", "grad_accum", "iter_type") == expected
+
+
+NAMED = """
+import argparse
+class Node(dict): ...
+p = argparse.ArgumentParser()
+p.add_argument("--batch", type=int)
+p.add_argument("--conf", default="conf.yaml")
+a = p.parse_args()
+def given(name):
+    return hasattr(a, name) and eval(f"a.{name}")
+import os, yaml, torch, torchvision
+from pathlib import Path
+conf = {"batch": 3, "rate": 0.5}
+here = Path(__file__).resolve().parent
+if os.path.isfile(here / a.conf):
+    conf.update(yaml.safe_load(open(here / a.conf)))
+if given("batch"):
+    conf["batch"] = a.batch
+rate = conf.get("rate") or 0.1
+model = torchvision.models.resnet18().cuda()
+opt = torch.optim.SGD(model.parameters(), lr=rate)
+for x, y in torch.utils.data.DataLoader(torchvision.datasets.CIFAR10("d"), batch_size=conf["batch"]):
+    torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
+    opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"), [("", (7, 0.25)), ("--batch 9", (9, 0.25)), ("--conf no.yaml", (3, 0.5))]
+)
+def test_names_that_are_evaluated_and_files_beside_the_program(
+    tmp_path: Path, kit: SimpleNamespace, words: str, expected: tuple[object, ...]
+) -> None:
+    kit.grow(tmp_path, {"sub/train.py": NAMED, "sub/conf.yaml": "batch: 7\nrate: 0.25\n"})
+    got = kit.values(kit.read(tmp_path, f"python sub/train.py {words}"), "batch_size_per_gpu", "learning_rate")
+    assert got == expected or (got == (None, None) and "no.yaml" in words)
+
+
+SETTINGS = """
+from dataclasses import dataclass
+import torch, torchvision, yaml
+@dataclass
+class Settings:
+    rate: float = 0.1
+    rounds: int = 10
+    batch: int = 4
+s = Settings(GIVEN)
+model = torchvision.models.resnet18().cuda()
+opt = torch.optim.SGD(model.parameters(), lr=s.rate)
+for step in range(s.rounds):
+    torch.nn.functional.cross_entropy(model(step), step).backward()
+    opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("", (0.1, 10)),
+        ("rate=0.2", (0.2, 10)),
+        ("**{'rounds': 3}", (0.1, 3)),
+        ("**yaml.safe_load(open('/elsewhere/x.yaml'))", (None, None)),
+        ("rate=0.3, **yaml.safe_load(open('/elsewhere/x.yaml'))", (0.3, None)),
+    ],
+)
+def test_defaults_do_not_hold_under_what_is_not_known(
+    tmp_path: Path, kit: SimpleNamespace, given: str, expected: tuple[object, ...]
+) -> None:
+    facts = kit.read(kit.grow(tmp_path, {"train.py": SETTINGS.replace("GIVEN", given)}), "python train.py")
+    assert kit.values(facts, "learning_rate", "max_steps") == expected

@@ -49,6 +49,14 @@ def test_a_folder_that_anybody_may_write_to_is_no_project(tmp_path: Path, kit: S
     assert kit.values(kit.read(tmp_path / "jobs" / "small", "python go.py"), *NAMES) == (None, None, None)
 
 
+def test_a_home_folder_that_is_kept_in_git_is_no_project(
+    tmp_path: Path, kit: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit.grow(tmp_path, PACKAGE)
+    monkeypatch.setattr("analyzers.source.project.pwd.getpwuid", lambda _: SimpleNamespace(pw_dir=str(tmp_path)))
+    assert kit.values(kit.read(tmp_path / "jobs" / "small", "python go.py"), *NAMES) == (None, None, None)
+
+
 def test_a_project_says_what_of_it_is_not_read(tmp_path: Path, kit: SimpleNamespace) -> None:
     kit.grow(tmp_path, {**PACKAGE, ".schedmateignore": "kit/\n"})
     facts = kit.read(tmp_path / "jobs" / "small", "python go.py")

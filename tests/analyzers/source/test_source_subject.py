@@ -120,3 +120,27 @@ def test_options_typed_after_their_defaults(tmp_path: Path, kit: SimpleNamespace
     text = kit.PLAIN["train.py"].replace('p.add_argument("--epochs", type=int, default=7)', own)
     kit.grow(tmp_path, {**kit.PLAIN, "train.py": text})
     assert kit.read(tmp_path, "python train.py --epochs 12").value("epochs") == 12
+
+
+@pytest.mark.parametrize(
+    ("line", "dataset"),
+    [
+        ("torchvision.datasets.utils.download_url('u', 'r')", None),
+        ("torchvision.datasets.CelebA('d')", "CelebA"),
+        ("yaml.safe_load(open('coco.yaml'))\ndataset = 'coco.yaml'\nprint(dataset)", "COCO"),
+    ],
+)
+def test_what_a_library_of_data_sets_is_used_for(
+    tmp_path: Path, kit: SimpleNamespace, line: str, dataset: str | None
+) -> None:
+    text = f"import torch, torchvision, yaml\n{line}\ntorch.nn.Linear(2, 2)(1).sum().backward()\n"
+    kit.grow(tmp_path, {"train.py": text})
+    assert kit.read(tmp_path, "python train.py").value("dataset") == dataset
+
+
+def test_pixels_of_a_flattened_image_are_not_its_side(tmp_path: Path, kit: SimpleNamespace) -> None:
+    text = kit.PLAIN["train.py"].replace(
+        "args = get_args()", "args = get_args()\n    image_size = 784\n    print(image_size)"
+    )
+    kit.grow(tmp_path, {**kit.PLAIN, "train.py": text})
+    assert kit.read(tmp_path, "python train.py").value("image_size") == 28

@@ -13,7 +13,9 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from integrations.traces.csv_rows import HEADER_AGAIN
 from prompts.errors import UserError
+from schedmate.repeats import TWICE, jobs_once
 from schedmate.traces import format_name_of, format_names, open_trace
 
 PACKERS: dict[str, Any] = {
@@ -76,6 +78,16 @@ def test_a_header_alone_is_one_line(sample, tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         list(open_trace(tmp_path / "t", sample[0])[0])
     assert "\n" not in str(error.value)
+
+
+def test_a_file_put_behind_itself_has_its_header_told_and_its_jobs_once(sample, tmp_path: Path) -> None:
+    text = sample[1]
+    if text[0] in "[{;":
+        pytest.skip("has no header line that could come again")
+    (tmp_path / "t").write_text(text + text)
+    jobs, notes = jobs_once(lambda: open_trace(tmp_path / "t"), lambda records, _: list(records))
+    assert len(jobs) == notes.rows == 3
+    assert (notes.remarks[HEADER_AGAIN], notes.skipped) == (1, {TWICE: 3})
 
 
 def test_nul_bytes_and_bytes_of_another_encoding_cost_no_row(sample, tmp_path: Path) -> None:

@@ -36,6 +36,17 @@ def test_attempts_add_up(read) -> None:
     assert "assumed" in notes.header["timezone"]
 
 
+def test_attempts_follow_each_other_in_the_hour_that_comes_twice(read) -> None:
+    """A submission at 1:20 and a start at 1:10 are in the two hours; so are the attempts that follow."""
+    clocks = [("01:10", "01:30"), ("01:40", "03:00")]
+    attempts = [
+        {**each, "start_time": f"2017-11-05 {start}:00", "end_time": f"2017-11-05 {end}:00"}
+        for each, (start, end) in zip(ATTEMPTS, clocks, strict=True)
+    ]
+    (record,), _ = read(json.dumps([job(submitted_time="2017-11-05 01:20:00", attempts=attempts)]))
+    assert (record.start_s - record.submit_s, record.duration_s) == (50 * 60, (20 + 80) * 60)
+
+
 def test_the_zone_can_be_said(read) -> None:
     (record,), _ = read(json.dumps([job()]), timezone="UTC")
     assert record.submit_s == 1507363890 - 7 * 3600

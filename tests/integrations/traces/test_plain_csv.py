@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -206,3 +207,36 @@ def test_a_long_header_is_read_in_time(tmp_path: Path) -> None:
     records, _ = open_trace(path)
     assert [record.duration_s for record in records] == [120.0]
     assert time.process_time() - since < 5
+
+
+@pytest.mark.parametrize("cell", ["-4", "nan", "inf", "soon"])
+@pytest.mark.parametrize("column", ["requested", "start", "eligible", "cpus", "nodes", "attempts", "gpu_milli"])
+def test_cells_that_can_not_be_used_are_counted(read, column: str, cell: str) -> None:
+    if (column, cell) in {("start", "-4"), ("eligible", "-4")}:
+        pytest.skip("a time of the trace's own clock")
+    (record, other), notes = read(f"id,submit,duration,gpus,{column}\n1,0,9,1,{cell}\n2,0,9,1,-1\n")
+    assert notes.remarks == {f"{column} can not be read: not used": 1}
+    assert replace(record, job_id="") == replace(other, job_id="")
+
+
+def test_words_for_none_are_no_odd_cells(read) -> None:
+    rows = "".join(f"{i},0,9,1,{word}\n" for i, word in enumerate(("UNLIMITED", "-1", "", "Partition_Limit", "None")))
+    records, notes = read(f"id,submit,duration,gpus,timelimit\n{rows}")
+    assert {record.requested_s for record in records} == {None} and not notes.remarks
+
+
+@pytest.mark.parametrize(
+    "header", ["id,submit,duration,gpus,gpus", "id,submit,duration,gpus,GPUS", "submit,submit,duration,gpus,id"]
+)
+def test_two_columns_of_one_name_are_refused(read, header: str) -> None:
+    with pytest.raises(UserError, match=r"two columns are named '(gpus|submit)'"):
+        read(f"{header}\n1,0,9,1,2\n")
+    records, _ = read("id,submit,duration,gpus,note,note\n1,0,9,1,2,3\n")
+    assert records[0].gpus == 1
+
+
+@pytest.mark.parametrize(("column", "cell"), [("duration", "3600"), ("elapsed", "01:00:00")])
+def test_the_hour_that_comes_twice_is_what_the_row_says(read, column: str, cell: str) -> None:
+    row = f"1,2026-10-25T01:50:00,2026-10-25T02:30:00,2026-10-25T03:30:00,{cell},1"
+    (record,), notes = read(f"id,submit,start,end,{column},gpus\n{row}\n", timezone="Europe/Berlin")
+    assert (record.start_s, record.end_s, notes.remarks) == (1792891800.0, 1792895400.0, {})

@@ -92,13 +92,14 @@ def test_running_waiting_and_flags_of_states(read) -> None:
 
 
 def test_arrays_components_and_attempts(read) -> None:
+    again = [{**job()["time"], "start": start, "end": start + 3600} for start in (5000, 9000)]
     jobs = (
         job(job_id=11, array={"job_id": 10, "task_id": number(3), "task": ""}),
         job(job_id=20, het={"job_id": 20, "job_offset": number(0)}),
         job(job_id=21, het={"job_id": 20, "job_offset": number(1)}),
         job(job_id=30, state={"current": ["NODE_FAIL"]}),
-        job(job_id=30, state={"current": ["PENDING", "REQUEUED"]}),
-        job(job_id=30, restart_cnt=1),
+        job(job_id=30, state={"current": ["PENDING", "REQUEUED"]}, time=again[0]),
+        job(job_id=30, restart_cnt=1, time=again[1]),
         job(
             job_id=40,
             array={"job_id": 40, "task_id": number(0, set=False), "task": "4-5"},

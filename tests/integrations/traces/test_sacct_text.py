@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from integrations.traces.clock import NEVER, TWICE
+from integrations.traces.csv_rows import HEADER_AGAIN
 from prompts.errors import UserError
 
 BASE = {
@@ -188,14 +192,44 @@ def test_a_requeued_job_that_waits_has_not_ended(read) -> None:
 
 
 def test_a_requeued_job_that_runs_has_run_in_all_its_runs(read) -> None:
-    (record,), _ = read(dump({"State": "REQUEUED"}, {"State": "RUNNING", "End": "Unknown", "Elapsed": "00:30:00"}))
+    again = {"Submit": "2026-03-01T11:05:01", "Start": "2026-03-01T12:00:00"}
+    (record,), _ = read(
+        dump({"State": "REQUEUED"}, {**again, "State": "RUNNING", "End": "Unknown", "Elapsed": "00:30:00"})
+    )
     assert (record.duration_s, record.ran_so_far_s, record.end_s, record.attempts) == (None, 5400, None, 2)
+
+
+def test_rows_of_one_run_from_two_dumps_are_no_two_attempts(read) -> None:
+    """The dumps were put together where the one ends and the other begins with the same job."""
+    runs = {"State": "RUNNING", "End": "Unknown", "Elapsed": "00:10:00"}
+    waits = {"State": "PENDING", "Start": "Unknown", "End": "Unknown", "Elapsed": "00:00:00"}
+    for rows in ((runs, {}), ({}, runs), (waits, runs, {}), ({}, {})):
+        (record,), notes = read(dump(*rows))
+        assert (record.duration_s, record.state, record.attempts or 1) == (3600, "completed", 1)
+        assert notes.rows == 1 and sum(notes.skipped.values()) == len([row for row in rows if row is not waits]) - 1
+
+
+def test_a_header_in_the_middle_is_told_as_such(read) -> None:
+    """After it the rows are of another dump, also of a job that the first one ended with."""
+    for end in ("", "|"):
+        first, second = dump({"State": "REQUEUED"}, end=end), dump({"State": "REQUEUED"}, {"JobID": "13"}, end=end)
+        records, notes = read(first + second)
+        assert [(record.job_id, record.attempts) for record in records] == [("12", None), ("12", None), ("13", None)]
+        assert notes.remarks == {HEADER_AGAIN: 1} and not notes.skipped
+    with pytest.raises(UserError, match="line 3 is a header of other columns"):
+        read(dump({}) + dump({}, columns=tuple(reversed(BASE))))
 
 
 def test_an_end_before_the_start_beside_a_good_runtime_is_counted(read) -> None:
     (record,), notes = read(dump({"End": "2026-03-01T10:04:00"}))
     assert (record.start_s, record.duration_s, record.end_s) == (SUBMIT_S + 300, 3600, None)
     assert notes.remarks == {"end before start: the end is not used": 1}
+
+
+@pytest.mark.parametrize("cell", ["-4", "nan", "inf", "soon"])
+def test_a_limit_that_is_none_is_counted(read, cell: str) -> None:
+    (record,), notes = read(dump({"Timelimit": cell}))
+    assert record.requested_s is None and notes.remarks == {"limit can not be read: not used": 1}
 
 
 def test_restarts_are_attempts(read) -> None:
@@ -220,6 +254,31 @@ def test_waiting_array_tasks_are_written_out(read) -> None:
 def test_an_absurd_array_stays_one_row(read) -> None:
     row = {"JobID": "40_[0-999999999]", "State": "PENDING", "Start": "Unknown", "AllocTRES": ""}
     assert len(read(dump(row))[0]) == 1
+
+
+@pytest.mark.parametrize("end", ["", "|"])
+@pytest.mark.parametrize("last", [(), ("MaxRSS",), ("MaxRSS", "Comment"), ("AdminComment",)])
+@pytest.mark.parametrize("name", ["a|b", "|", "a||b|c|"])
+def test_a_delimiter_in_the_name_whatever_the_row_ends_in(read, end: str, last: tuple[str, ...], name: str) -> None:
+    """The last cells of a job's row are empty: no sign of a bar at the end of rows, as the header would have."""
+    for columns in ((*BASE, *last), (*(column for column in BASE if column != "JobName"), "JobName", *last)):
+        (record,), notes = read(dump({"JobName": name}, columns=columns, end=end))
+        plain = read(dump({}, columns=columns, end=end))[0][0]
+        assert (replace(record, name="train"), record.name, notes.skipped) == (plain, name, {})
+
+
+def test_a_row_that_is_not_mended_says_what_it_may_be(read) -> None:
+    records, notes = read(dump({"Timelimit": "a|b"}, {"JobID": "13", "Timelimit": "a|b|c"}, {"JobID": "14"}))
+    assert [record.job_id for record in records] == ["14"]
+    assert notes.skipped == {
+        "one cell more than columns, perhaps a | in JobName": 1,
+        "some cells more than columns, perhaps a | in JobName": 1,
+    }
+
+
+def test_rows_with_a_bar_at_their_end_under_a_header_without(read) -> None:
+    header, _, row = dump({}).partition("\n")
+    assert read(f"{header}\n{row.strip()}|\n")[0] == read(dump({}))[0]
 
 
 def test_the_delimiter_and_line_breaks_inside_texts(read) -> None:
@@ -256,13 +315,49 @@ def test_bad_rows_are_counted(read, row: dict[str, str], reason: str) -> None:
     assert notes.skipped == {reason: 1} and notes.examples == [f"line 2: {reason}"]
 
 
-def test_local_times_and_the_hour_that_comes_twice(read) -> None:
-    summer = {"Submit": "2026-10-25T02:30:00", "Eligible": "2026-10-25T02:30:00", "Start": "2026-10-25T02:10:00"}
-    row = {**summer, "End": "2026-10-25T02:40:00", "Elapsed": "01:30:00"}
-    (record,), notes = read(dump(row), timezone="Europe/Berlin")
-    assert record.submit_s == 1792888200  # 00:30 UTC, the first of the two
-    assert record.start_s == record.submit_s + 40 * 60  # 02:10 again: it can not lie before the submission
-    assert notes.header["timezone"] == "Europe/Berlin" and sum(notes.remarks.values()) >= 2
+FIRST_S, SECOND_S = 1792888200.0, 1792891800.0  # 02:30 in Berlin, before and after the clock was put back
+
+
+@pytest.mark.parametrize(
+    ("row", "expected", "told"),
+    [
+        # Only the second 02:30 is an hour before 03:30; the submission may be either.
+        (("", "02:30", "02:30", "03:30", "3600"), (SECOND_S, SECOND_S, SECOND_S + 3600), 1),
+        (("", "02:30", "02:30", "03:30", "7200"), (FIRST_S, FIRST_S, SECOND_S + 3600), 0),
+        # It started after it was submitted, and ended after it started.
+        (("", "02:30", "02:10", "02:40", "1800"), (FIRST_S, SECOND_S - 1200, SECOND_S + 600), 0),
+        (("", "01:50", "02:30", "02:30", "3600"), (FIRST_S - 2400, FIRST_S, SECOND_S), 0),
+        (("", "01:50", "02:50", "02:10", "1200"), (FIRST_S - 2400, FIRST_S + 1200, SECOND_S - 1200), 0),
+        # Suspended for ten minutes: a runtime shorter than end minus start, never a longer one.
+        (("", "01:50", "02:30", "03:30", "3000"), (FIRST_S - 2400, SECOND_S, SECOND_S + 3600), 0),
+        (("", "01:50", "02:30", "03:30", "3700"), (FIRST_S - 2400, FIRST_S, SECOND_S + 3600), 0),
+        # Cancelled while it waited: not before it was submitted.
+        (("CANCELLED by 7", "02:50", "None", "02:10", "0"), (FIRST_S + 1200, None, SECOND_S - 1200), 0),
+        (("CANCELLED by 7", "01:50", "None", "02:10", "0"), (FIRST_S - 2400, None, FIRST_S - 1200), 1),
+        (("PENDING", "02:30", "Unknown", "Unknown", "0"), (FIRST_S, None, None), 1),
+        (("RUNNING", "02:30", "04:00", "Unknown", "9"), (SECOND_S, SECOND_S + 5400, None), 1),
+    ],
+)
+def test_the_hour_that_comes_twice_is_what_the_row_says(
+    read, row: tuple[str, ...], expected: tuple[float | None, ...], told: int
+) -> None:
+    state, *clocks, elapsed = row
+    times = [f"2026-10-25T{each}:00" if ":" in each else each for each in clocks]
+    cells = dict(zip(("Submit", "Start", "End"), times, strict=True)) | {"Eligible": times[0], "ElapsedRaw": elapsed}
+    columns = tuple("ElapsedRaw" if name == "Elapsed" else name for name in BASE)
+    (record,), notes = read(
+        dump(cells | ({"State": state} if state else {}), columns=columns), timezone="Europe/Berlin"
+    )
+    assert (record.submit_s, record.start_s, record.end_s) == expected and record.eligible_s == record.submit_s
+    assert notes.remarks == ({TWICE: told} if told else {})
+    assert all(type(each) is float for each in (record.submit_s, record.eligible_s))
+
+
+def test_a_time_that_clocks_skip_is_told(read) -> None:
+    row = {"Submit": "2026-03-29T02:30:00", "Eligible": "2026-03-29T02:30:00", "Start": "2026-03-29T03:31:00"}
+    cells = {**row, "End": "2026-03-29T04:31:00"}
+    (record,), notes = read(dump(cells), timezone="Europe/Berlin")
+    assert (record.start_s, record.duration_s, notes.remarks) == (record.submit_s + 60, 3600, {NEVER: 1})
 
 
 @pytest.mark.parametrize("column", ["JobID", "Submit", "Start", "State"])

@@ -15,8 +15,9 @@ from analyzers.types import JobRecord
 from prompts.errors import UserError
 from schedmate.comparison.axes import first_moment, time_axis, time_name
 from schedmate.comparison.collect import replays
+from schedmate.comparison.document import check_document, read_document
 from schedmate.comparison.page import lede, longer_waits, page
-from schedmate.comparison.runs import Run, differences, equal_by_chance, jct_ratios, read_document, runs_of, same_jobs
+from schedmate.comparison.runs import Run, differences, equal_by_chance, jct_ratios, runs_of, same_jobs
 from schedmate.comparison.table import metric_rows, summary_rows
 from schedmate.console import plain
 from schedmate.durations import short_duration
@@ -123,7 +124,7 @@ def test_different_jobs_are_not_compared() -> None:
     ]
     runs = runs_of(documents)
     assert "different jobs" in lede(runs) and "least" not in lede(runs)
-    assert dict(metric_rows(runs))["mean JCT, ratio"] == ["n/a", "n/a"]
+    assert dict(metric_rows(runs))["mean JCT, ratio"] == ["1.000", "n/a"]
     assert "<h1>Different jobs under one policy</h1>" in page(runs)
 
 
@@ -245,6 +246,75 @@ def test_pictures_over_time_have_dates_where_the_trace_has_them(made: dict) -> N
     assert all(label != "02:00" for _, label in ticks)  # an hour that this night does not have
     assert time_name([plain_run]) == "time since the first submission"
     assert first_moment([run, plain_run]) is None
+
+
+def broken(made: dict, change: str) -> dict:
+    """The document with something in it that is not as it was printed."""
+    other = json.loads(json.dumps(made))
+    fifo = other["policies"]["fifo"]
+    if change == "text for a number":
+        fifo["jct_s"]["mean"] = "x"
+    elif change == "a huge number":
+        fifo["jct_s"]["mean"] = 10**400
+    elif change == "a list for a mapping":
+        fifo["jwtd_s"] = []
+    elif change == "a short series":
+        fifo["detail"]["gar"] = fifo["detail"]["gar"][:3]
+    elif change == "nothing":
+        fifo["detail"]["waiting_cdf"] = {}
+    return other
+
+
+@pytest.mark.parametrize(
+    "change", ["text for a number", "a huge number", "a list for a mapping", "a short series", "nothing"]
+)
+def test_a_document_that_was_changed_is_refused_in_a_line(made: dict, change: str) -> None:
+    with pytest.raises(UserError, match=r"a\.json: not what `schedmate simulate --json` prints"):
+        check_document(Path("a.json"), "a", broken(made, change))
+    check_document(Path("a.json"), "a", made)
+
+
+def test_ratios_of_other_jobs_are_left_out_and_the_rest_stay(made: dict) -> None:
+    own, others = made | {"jobs_key": "a" * 16}, made | {"jobs_key": "b" * 16}
+    runs = runs_of([("a", own), ("b", others)])
+    ratios = jct_ratios(runs)
+    assert [ratio is None for ratio in ratios] == [False, False, True, True]
+    assert metric_rows(runs)[0][1][2:] == ["n/a", "n/a"] and metric_rows(runs)[0][1][1] != "n/a"
+    text = page(runs_of([("a", own | {"warnings": ["x"]}), ("b", others | {"warnings": ["y"]})]))
+    assert "a: x" in text and "b: y" in text
+
+
+def test_who_pays_is_told_where_the_winner_is_one_of_two(made: dict) -> None:
+    def run(name: str, waits: list[float], large: float) -> Run:
+        found = made["policies"]["fifo"]
+        shakes = {"seeds": [1, 2, 3], "within_s": 30.0, "metrics": {"queueing_mean_s": waits, "jct_mean_s": waits}}
+        sizes = {"9-64": {"jobs": 50, "mean": large}}
+        summary = found | {"shakes": shakes, "jwtd_s": sizes, "queueing_s": found["queueing_s"] | {"mean": waits[0]}}
+        return Run(name, "c0", name, made, summary)
+
+    runs = [run("sjf", [900.0, 901.0, 902.0], 600.0), run("core", [10.0, 12.0, 11.0], 9000.0)]
+    told = lede([*runs, run("patient", [11.0, 11.0, 11.0], 9000.0)])
+    assert "core and patient are equal within chance" in told and "Not all jobs gain under core" in told
+
+
+def test_no_input_is_written_over(schedmate, tmp_path: Path) -> None:
+    trace, link = tmp_path / "jobs.csv", tmp_path / "link.html"
+    trace.write_text("job_id,submit,duration,gpus\na,0,10,1\n")
+    link.symlink_to(trace)
+    for target in (trace, link):
+        found = schedmate("simulate", trace, "--nodes", "1", "--report", target)
+        assert found.returncode == 2 and "which is read" in found.stderr
+    document = tmp_path / "a.json"
+    document.write_text(schedmate("simulate", trace, "--nodes", "1", "--json").stdout)
+    before = document.read_text()
+    assert schedmate("compare", document, "--report", document).returncode == 2
+    assert document.read_text() == before and trace.read_text().startswith("job_id")
+
+
+def test_more_policies_than_a_report_can_show_are_refused_before_the_replay(schedmate, tmp_path: Path) -> None:
+    names = "fifo,sjf,easy,conservative,saf,kant,patient,core,best-effort"
+    found = schedmate("simulate", ROOT / "examples/trace.csv", "--nodes", "2", "--policy", names, "--report", "x.html")
+    assert found.returncode == 2 and "at most 8" in found.stderr
 
 
 def dated(made: dict, zone: str) -> dict:

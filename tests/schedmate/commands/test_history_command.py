@@ -140,5 +140,6 @@ def test_imports_at_the_same_time_count_their_own_jobs(schedmate, tmp_path: Path
             lambda i: schedmate("history", "import", tmp_path / "t.csv", "--prefix", f"{i}:", "--json"), range(4)
         )
         answers = [answer(one, "import") for one in done]
-    assert [(one["added"], one["replaced"]) for one in answers] == [(3000, 1)] * 4
+    assert [(one["added"], one["replaced"]) for one in answers] == [(3000, 0)] * 4
+    assert all(list(one["skipped"].values()) == [1] for one in answers)  # the same job once more
     assert answer(schedmate("history", "show", "--json"), "show")["jobs"] == 12_000

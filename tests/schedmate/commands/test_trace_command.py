@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from importlib.resources import files
@@ -10,6 +11,9 @@ from typing import Any
 
 import jsonschema
 import pytest
+
+from integrations.traces.csv_rows import HEADER_AGAIN
+from schedmate.repeats import TWICE
 
 ROOT = Path(__file__).resolve().parents[3]
 DUMP = ROOT / "examples" / "jobs.sacct"
@@ -42,6 +46,25 @@ def test_describe_for_people(schedmate) -> None:
         assert words in run.stdout
 
 
+def test_dates_for_people_are_those_of_the_zone(schedmate, tmp_path: Path) -> None:
+    """The first job was submitted at 6:36 UTC; of a trace's JSON all dates are UTC."""
+    page = tmp_path / "p.html"
+    run = schedmate("trace", "describe", DUMP, "--timezone", "Europe/Berlin", "--out", page)
+    assert "2026-10-12T08:36 to" in run.stdout and "(Europe/Berlin)" in run.stdout
+    assert "time (Europe/Berlin)" in page.read_text() and "(UTC)" not in page.read_text()
+    (tmp_path / "t.csv").write_text("id,submit,start,duration,gpus\n1,2026-10-12T23:30:00,2026-10-12T23:30:00,3600,1\n")
+    run = schedmate("trace", "describe", tmp_path / "t.csv", "--timezone", "+05:00", "--out", page)
+    assert "2026-10-12T23:30 to" in run.stdout and "from 2026-10-12 to 2026-10-12" in page.read_text()
+
+
+def test_waits_in_the_headline_are_those_of_jobs_with_gpus(schedmate, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("job_id,submit_s,start_s,duration_s,gpus,state\na,0,60,9,1,\nb,0,6000,9,0,\n")
+    run = schedmate("trace", "describe", tmp_path / "t.csv")
+    assert "jobs with GPUs waited: 1 min (half), 1 min (mean)" in run.stdout
+    waits = told(schedmate("trace", "describe", tmp_path / "t.csv", "--json"))["waiting_s"]
+    assert (waits["with_gpus"]["mean"], waits["all"]["mean"]) == (60, 3030)
+
+
 @pytest.mark.parametrize("sample", ["trace.csv", "jobs.sacct"])
 def test_converting_to_the_common_form_loses_nothing(schedmate, tmp_path: Path, sample: str) -> None:
     first, second = tmp_path / "a.csv.gz", tmp_path / "b.csv"
@@ -58,6 +81,29 @@ def test_converting_to_swf_says_what_is_lost(schedmate, tmp_path: Path) -> None:
     assert document["to"] == "swf" and document["lost"]["the GPU type"] == document["written"]
     again = told(schedmate("trace", "describe", tmp_path / "a.swf", "--json"))
     assert again["format"] == "swf" and again["clock"]["first_submit"].startswith("2026-10-12")
+
+
+def test_dumps_that_overlap_are_described_and_converted_as_one(schedmate, tmp_path: Path) -> None:
+    """The older one was written while the last jobs still ran or waited."""
+    text = DUMP.read_text()
+    header, *rows = text.splitlines(keepends=True)
+    at = {name: position for position, name in enumerate(header.strip().split("|"))}
+
+    def before(row: str) -> str:
+        cells = row.rstrip("\n").split("|")
+        for name, cell in (("State", "RUNNING"), ("End", "Unknown"), ("ElapsedRaw", "1")):
+            cells[at[name]] = cell
+        return "|".join(cells) + "\n"
+
+    started = [row for row in rows if "Unknown|Unknown" not in row and row.split("|")[at["JobID"]].isdigit()]
+    (tmp_path / "t.sacct").write_text(header + "".join(map(before, started[-20:])) + text)
+    one, both = (told(schedmate("trace", "describe", path, "--json")) for path in (DUMP, tmp_path / "t.sacct"))
+    assert both["rows_skipped"] == {TWICE: 20} and both["remarks"][HEADER_AGAIN] == 1
+    known = ("file", "rows_skipped", "remarks")
+    assert {**one, **dict.fromkeys(known)} == {**both, **dict.fromkeys(known)}
+    told(schedmate("trace", "convert", tmp_path / "t.sacct", "--out", tmp_path / "both.csv", "--json"))
+    told(schedmate("trace", "convert", DUMP, "--out", tmp_path / "one.csv", "--json"))
+    assert (tmp_path / "both.csv").read_text() == (tmp_path / "one.csv").read_text()
 
 
 def test_a_stretch_of_a_trace(schedmate, tmp_path: Path) -> None:
@@ -99,6 +145,30 @@ def test_an_empty_stretch_says_from_when_to_when_there_is_something(
     assert "(Europe/Berlin)" in run.stderr
 
 
+@pytest.mark.parametrize("name", ["old.csv", "old.csv.gz", "old.swf.xz", "old.csv.zst"])
+def test_a_conversion_that_fails_half_way_leaves_the_old_file(schedmate, tmp_path: Path, name: str) -> None:
+    """The trace is damaged near its end: most of the new file has been written when that shows."""
+    damaged, old = tmp_path / "jobs.gz", tmp_path / name
+    damaged.write_bytes(gzip.compress(DUMP.read_bytes())[:-4])
+    old.write_text("old")
+    run = schedmate("trace", "convert", damaged, "--out", old)
+    assert run.returncode == 2 and "ends early" in run.stderr
+    assert old.read_text() == "old" and set(tmp_path.iterdir()) == {damaged, old}
+    run = schedmate("trace", "convert", DUMP, "--out", old)
+    assert run.returncode == 0 and f"as {'swf' if 'swf' in name else 'csv'}" in run.stdout
+    assert told(schedmate("trace", "describe", old, "--json"))["jobs"] > 200
+
+
+def test_no_table_of_a_trace_is_written_over(schedmate, tmp_path: Path) -> None:
+    job, task = tmp_path / "pai_job_table.csv", tmp_path / "pai_task_table.csv"
+    job.write_text("j1,i1,u1,Terminated,10.0,90.0\n")
+    task.write_text("j1,tensorflow,1.0,Terminated,20.0,90.0,600.0,30.0,100.0,V100\n")
+    for words in (("convert", job, "--out", task), ("describe", job, "--out", task)):
+        run = schedmate("trace", *words)
+        assert run.returncode == 2 and "pai_task_table.csv itself, which is read" in run.stderr
+    assert task.read_text().startswith("j1,tensorflow")
+
+
 def test_formats(schedmate) -> None:
     document = told(schedmate("trace", "formats", "--json"))
     assert {"csv", "swf", "sacct", "sacct-json", "philly", "helios", "acme", "pai", "openb"} <= set(document["read"])
@@ -119,11 +189,15 @@ def test_a_dump_is_replayed_on_nodes_without_types(schedmate) -> None:
         (("describe", DUMP, "--timezone", "Moon/Sea"), "Moon/Sea"),
         (("describe", DUMP, "--format", "philly"), "no JSON array"),
         (("describe", DUMP, "--format", "fax"), "no trace_formats named 'fax'"),
-        (("describe", DUMP, "--out", "no/such/folder/p.html"), "can not be written"),
+        (("describe", DUMP, "--out", "no/such/folder/p.html"), "cannot be written"),
         (("convert", DUMP, "--out", "x", "--to", "fax"), "no trace_writers named 'fax'"),
-        (("convert", DUMP, "--out", "no/such/folder/x"), "can not be written"),
-        (("convert", DUMP, "--out", DUMP), "is the trace itself"),
+        (("convert", DUMP, "--out", "no/such/folder/x"), "cannot be written"),
+        (("convert", DUMP, "--out", DUMP, "--to", "csv"), "jobs.sacct itself, which is read here"),
+        (("describe", DUMP, "--out", DUMP), "jobs.sacct itself, which is read here"),
+        (("convert", DUMP, "--out", "o.xml"), ".xml says no form to write (csv, swf); say which with --to"),
+        (("convert", DUMP, "--out", "o.csv.bz2"), ".bz2 says no form to write"),
         (("convert", DUMP, "--out", "x", "--from", "Tuesday"), "not a moment"),
+        (("describe", "/proc/self/mem"), "/proc/self/mem: can not be read: Input/output error; check the disk"),
     ],
 )
 def test_what_goes_wrong_is_one_line(schedmate, tmp_path: Path, words: tuple[str | Path, ...], said: str) -> None:

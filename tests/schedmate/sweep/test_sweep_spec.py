@@ -127,3 +127,14 @@ def test_the_example_runs_and_keeps_its_contract(schedmate, tmp_path: Path) -> N
     jsonschema.validate(json.loads(done.stdout), schema)
     told = schedmate(*words)
     assert "40 cells, 40 of them done before, 0 failed" in told.stdout and "kant" in told.stdout
+
+
+def test_all_as_a_list_exponents_and_keys_that_are_there_twice(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("job_id,submit,duration,gpus\na,0,10,1\n")
+    path = tmp_path / "s.yaml"
+    path.write_text("trace: jobs.csv\nnodes: 2\npolicies: [all]\nloads: [1e0, 5e-1]\n")
+    spec = read_spec(path)
+    assert len(spec.runs) > 10 and spec.loads == (1.0, 0.5)
+    path.write_text("trace: jobs.csv\nnodes: 2\nnodes: 3\n")
+    with pytest.raises(UserError, match="there twice"):
+        read_spec(path)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from analyzers.types import JobRecord
 from schedmate.ports import TraceNotes
+from schedmate.repeats import SAME_ID
 from schedmate.trace_summary import collect, summarise
 from schedmate.trace_summary.load import load_of
 from schedmate.trace_summary.summary import gini
@@ -23,7 +24,7 @@ JOBS = [
 
 
 def test_by_hand() -> None:
-    told = summarise(collect(JOBS), TraceNotes(rows=5))
+    told = summarise(collect(JOBS), TraceNotes(rows=5, remarks={SAME_ID: 1}))
     assert told["jobs"] == 5 and told["repeated_ids"] == 1
     assert told["gpu_hours"] == pytest.approx(1 + 16 + 2 * 600 / 3600)
     assert {name: part["jobs"] for name, part in told["sizes"].items() if part["jobs"]} == {

@@ -17,8 +17,9 @@ Rules = dict[str, list[dict[str, Any]]]
 class KnownCall:
     """A library call that runs, or takes part in, a training: ``endings`` of its path, and what it says.
 
-    ``config`` is the argument that holds the configuration (``result``: what the call gives back holds it); ``always``
-    lets the call speak even where no call is known that runs the training.
+    ``config`` is the argument that holds the configuration (``result``: what the call gives back holds it;
+    ``arguments``: all of them are it); ``always`` lets the call speak even where no call is known that runs the
+    training; ``stages``: several such calls train one after the other.
     """
 
     endings: tuple[str, ...]
@@ -27,6 +28,7 @@ class KnownCall:
     always: bool = False
     rules: Rules = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
+    stages: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +44,26 @@ class KnownCommand:
     positionals: tuple[str, ...] = ()
     short: dict[str, str] = field(default_factory=dict)
     config_option: str = ""
+    config_folders: tuple[str, ...] = ()
     defaults: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """One framework: its packages, its calls and commands, argument parsers and configurations that it hands out."""
+    """One framework: its packages, its calls and commands, argument parsers and configurations that it hands out.
+
+    ``chained`` are methods that give back their own instance.
+    """
 
     name: str
+    source: tuple[str, ...]
     family: str
     packages: tuple[str, ...]
     calls: tuple[KnownCall, ...]
     commands: tuple[KnownCommand, ...]
     parsers: dict[str, list[dict[str, Any]]]
     configurations: dict[str, dict[str, Any]]
+    chained: tuple[str, ...] = ()
 
 
 def _rules(raw: dict[str, Any] | None) -> Rules:
@@ -74,7 +82,8 @@ def _framework(document: dict[str, Any]) -> Framework:
     shared = document.get("rules", {})
     calls = tuple(
         KnownCall(_names(c["path"]), tuple(c.get("config", ())), c.get("runs", ""), c.get("always", False),
-                  _rules({**shared.get(c.get("uses", ""), {}), **c.get("facts", {})}), c.get("defaults", {}))
+                  _rules({**shared.get(c.get("uses", ""), {}), **c.get("facts", {})}), c.get("defaults", {}),
+                  c.get("stages", False))
         for c in document.get("calls", ())
     )  # fmt: skip
     commands = tuple(
@@ -82,12 +91,15 @@ def _framework(document: dict[str, Any]) -> Framework:
             _names(c["names"]), c.get("words", "options"), c.get("runs", ""),
             _rules({**shared.get(c.get("uses", ""), {}), **c.get("facts", {})}), frozenset(c.get("flags", ())),
             frozenset(c.get("lists", ())), tuple(c.get("positionals", ())), c.get("short", {}),
-            c.get("config_option", ""), c.get("defaults", {}),
+            c.get("config_option", ""), tuple(c.get("config_folders", ())), c.get("defaults", {}),
         )
         for c in document.get("commands", ())
     )  # fmt: skip
-    return Framework(document["name"], document["framework"], _names(document["packages"]), calls, commands,
-                     document.get("parsers", {}), document.get("configurations", {}))  # fmt: skip
+    return Framework(
+        document["name"], _names(document["source"]), document["framework"], _names(document["packages"]), calls,
+        commands, document.get("parsers", {}), document.get("configurations", {}),
+        _names(document.get("chained", ())),
+    )  # fmt: skip
 
 
 @cache
