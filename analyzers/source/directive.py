@@ -23,10 +23,10 @@ def obey(text: str, file: str) -> None:
         return
     for match in _LINE.finditer(text):
         if _OFF & set(match.group(1).lower().split()):
-            raise SourceOffError(file, text.count("\n", 0, match.start()) + 1, _header(text))
+            raise SourceOffError(file, text.count("\n", 0, match.start()) + 1, header_of(text))
 
 
-def _header(text: str) -> str:
+def header_of(text: str) -> str:
     """The lines above the first that is neither empty nor a comment: where batch directives stand."""
     rows = []
     for row in text.splitlines():

@@ -50,7 +50,8 @@ def read_launch(command: str, tree: Tree, env: Mapping[str, str], cwd: str = "")
         )
     ]
     if all(launch.kind == "none" for launch in launches):
-        tree.warn("the launch command starts no program that can be read")
+        if not tree.off:
+            tree.warn("the launch command starts no program that can be read")
         return next((launch for launch in launches if launch.requested), Launch())
     if all(launch.kind == "console" and launch.entry is None and not _is_known(launch) for launch in launches):
         tree.warn(f"{_shown(launches[-1].program)} is not a program that can be read; only the command line is")
@@ -184,7 +185,8 @@ def _look_into(launch: Launch, tree: Tree) -> None:
     """Keep the entry only where it can and may be read; with it closed the command line is all there is."""
     if launch.entry is None:
         return
-    text = tree.read(launch.entry)
+    # A program of which there are only leading comments was not read: it must not be judged as an empty one.
+    text = None if tree.headers_only and launch.entry in tree.scripts else tree.read(launch.entry)
     if text is None:
         launch.entry = None
     else:
@@ -235,13 +237,15 @@ def _shell(words: list[Word], launch: Launch, tree: Tree, variables: Variables, 
         if path is None:
             tree.lacks(_shown(words[0].text), "what it starts is unknown")
         return []
+    tree.scripts[path] = text
     if not _is_asked(launch):
         # Run by hand the lines are comments, but they say what the job is meant to get.
         written = Launch()
         for directive, line in directives(text):
             apply_directive(directive, path, line, written)
         launch.requested = written.settings
-    return _follow(text, path, [w.text for w in words[1:]], launch, tree, variables, depth)
+    started = _follow(text, path, [w.text for w in words[1:]], launch, tree, variables, depth)
+    return started or ([launch] if launch.requested else [])
 
 
 def _batch_script(words: list[Word], launch: Launch, tree: Tree, variables: Variables, depth: int) -> list[Launch]:
@@ -257,6 +261,7 @@ def _batch_script(words: list[Word], launch: Launch, tree: Tree, variables: Vari
         if path is None:
             tree.lacks(_shown(words[0].text), "what it starts is unknown")
         return [launch]
+    tree.scripts[path] = text
     given = dict(launch.settings)  # the command line beats the script's directives
     for directive, line in directives(text):
         apply_directive(directive, path, line, launch)

@@ -262,3 +262,37 @@ def test_the_same_fingerprint_whatever_the_source_holds(job: SimpleNamespace) ->
     (job.root / "train.py").write_text("import other\n")
     assert job.read()[0].fingerprint == before
     assert job.read("python train.py --epochs 8")[0].fingerprint != before
+
+
+def test_a_program_that_says_off_is_not_judged_as_an_empty_one(job: SimpleNamespace) -> None:
+    (job.root / "train.py").write_text("#SCHEDMATE source=off\n" + FILES["train.py"])
+    facts = analyze(Submission("python train.py --epochs 9", job.root, gpus=4))
+    assert facts.value("num_gpus") == 4
+    for name in ("framework", "parallelism", "checkpoints", "early_stopping"):
+        assert name not in facts.facts
+
+
+def test_gpus_that_were_asked_for_are_not_denied_for_what_was_not_met(job: SimpleNamespace) -> None:
+    (job.root / "train.py").write_text("print('hi')\n")
+    assert "num_gpus" not in analyze(Submission("python train.py", job.root, gpus=4)).facts
+    assert analyze(Submission("python train.py", job.root)).value("num_gpus") == 0
+
+
+@pytest.mark.parametrize("command", ["sbatch run.sh", "bash run.sh", "sbatch other/../run.sh"])
+@pytest.mark.parametrize("where", ["top", "after", "program"])
+def test_what_the_scheduler_reads_stays_wherever_the_directive_stands(
+    job: SimpleNamespace, command: str, where: str
+) -> None:
+    lines = ["#!/bin/bash", "#SBATCH --gres=gpu:a100:4", "#SBATCH --nodes=2", "python train.py --epochs 5"]
+    if where == "program":
+        (job.root / "train.py").write_text("#SCHEDMATE source=off\n" + FILES["train.py"])
+    else:
+        lines.insert(1 if where == "top" else 3, "#SCHEDMATE source=off")
+    (job.root / "run.sh").write_text("\n".join(lines) + "\n")
+    facts, _ = job.read(command)
+    assert facts.source.state == "off"
+    assert (facts.value("num_gpus"), facts.value("num_nodes")) == (8, 2)
+    assert (facts.request["gpus"].value, facts.request["nodes"].value) == (8, 2)
+    assert {e.file for e in facts.facts["num_gpus"].evidence} == {"run.sh"}
+    assert not [w for w in facts.warnings if "starts no program" in w]
+    assert "epochs" not in facts.facts
