@@ -104,7 +104,18 @@ def test_a_policy_leaves_the_work_dir_alone(job: SimpleNamespace) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["#SCHEDMATE source=off", "# schedmate: source=off", "  #  SCHEDMATE  other=1 source=off  # because"]
+    "line",
+    [
+        "#SCHEDMATE source=off",
+        "# schedmate: source=off",
+        "  #  SCHEDMATE  other=1 source=off  # because",
+        "#SCHEDMATE  source = off",
+        "#SCHEDMATE source=off,x",
+        "x = 1 #SCHEDMATE source=off",
+        "##SCHEDMATE:source=off",
+        "s = \"it's\"  # schedmate SOURCE: 'OFF'",
+        "# we don't like it #SCHEDMATE source=off",
+    ],
 )
 def test_a_directive_in_the_program(job: SimpleNamespace, line: str) -> None:
     (job.root / "train.py").write_text(f"'''Doc.'''\nimport os\n{line}\n" + FILES["train.py"])
@@ -134,6 +145,10 @@ def test_a_directive_in_a_notebook_or_a_sourced_script(job: SimpleNamespace) -> 
     )
     facts, names = job.read("jupyter nbconvert --execute n.ipynb")
     assert (facts.source.state, set(names)) == ("off", {"n.ipynb"})
+    (job.root / "n.ipynb").write_text(
+        '{"cells": [{"cell_type": "code", "source": ["x = \\"a\\"\\n", "y = 1 #SCHEDMATE source=off\\n", "y"]}]}'
+    )
+    assert job.read("jupyter nbconvert --execute n.ipynb")[0].source.state == "off"
     (job.root / "env.sh").write_text("# SCHEDMATE source=off\n")
     (job.root / "b.sh").write_text("source env.sh\npython train.py\n")
     facts, names = job.read("bash b.sh")
@@ -141,7 +156,16 @@ def test_a_directive_in_a_notebook_or_a_sourced_script(job: SimpleNamespace) -> 
 
 
 @pytest.mark.parametrize(
-    "line", ["#SCHEDMATE source=on", "x = '#SCHEDMATE source=off'", "# schedmates source=off", "#SCHEDMATE"]
+    "line",
+    [
+        "#SCHEDMATE source=on",
+        "x = '#SCHEDMATE source=off'",
+        "# see '#SCHEDMATE source=off'",
+        "# schedmate resource=off",
+        'y = "it\'s #SCHEDMATE source=off"',
+        "# schedmates source=off",
+        "#SCHEDMATE",
+    ],
 )
 def test_other_lines_switch_nothing_off(job: SimpleNamespace, line: str) -> None:
     (job.root / "train.py").write_text(f"{line}\n{FILES['train.py']}")
@@ -218,7 +242,22 @@ def test_what_lies_above_the_work_dir_is_left_alone_as_well(tmp_path: Path, kit:
     assert facts.value("batch_size_per_gpu") is None
 
 
-@pytest.mark.parametrize("make", ["fifo", "folder", "huge", "closed", "device", "many"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        "fifo",
+        "folder",
+        "huge",
+        "closed",
+        "device",
+        "many",
+        "dangling",
+        "dangling through a file",
+        "utf-16",
+        "bytes",
+        "nul",
+    ],
+)
 def test_rules_that_can_not_be_read_ignore_everything(job: SimpleNamespace, make: str) -> None:
     path = job.root / NAME
     if make == "fifo":
@@ -227,6 +266,14 @@ def test_rules_that_can_not_be_read_ignore_everything(job: SimpleNamespace, make
         path.mkdir()
     elif make == "device":
         path.symlink_to("/dev/zero")
+    elif make == "dangling":
+        path.symlink_to("nowhere")
+    elif make == "dangling through a file":
+        path.symlink_to("train.py/x")
+    elif make == "utf-16":
+        path.write_bytes("*\r\n".encode("utf-16"))
+    elif make in ("bytes", "nul"):
+        path.write_bytes(b"\xff\xfe*\n" if make == "bytes" else b"\0*\n")
     elif make == "closed":
         path.write_text("x")
         path.chmod(0)
