@@ -25,7 +25,7 @@ _DIRECTIVE = re.compile(r"^#(?:SBATCH|BSUB|PBS|FLUX:?)\s+(.*)$", re.MULTILINE)
 _QUIET = frozenset(
     ["echo", "printf", "set", "unset", "shopt", "trap", "ulimit", "module", "mkdir", "rm", "cp", "mv", "ln", "touch",
      "cat", "tee", "sleep", "date", "wait", "clear", "true", "false", ":", "ls", "pwd", "exit", "return", "hostname",
-     "scontrol", "nvidia-smi", "which", "command", "type", "chmod", "wget", "curl", "tar", "unzip", "git", "pip",
+     "scontrol", "nvidia-smi", "which", "type", "chmod", "wget", "curl", "tar", "unzip", "git", "pip",
      "pip3", "source", ".", "cd", "pushd", "popd", "export", "declare", "local", "readonly", "typeset",
      "test", "[", "[[", "let", "read", "alias", "break", "continue", "hash", "kill"]
 )  # fmt: skip
