@@ -132,6 +132,8 @@ def locate(written: str, cwd: str, tree: Tree) -> str | None:
             return path
         if tree.is_file(normal(written)):
             return normal(written)
+        if path.startswith("../") or "://" in written:
+            return None  # another file for certain, whatever its name
     # Written for another place (/opt/project/train.py, $CODE/train.py): try ever shorter ends of the path.
     parts = [part for part in written.split("/") if part not in ("", ".", "..")]
     parts = parts[max((i for i, p in enumerate(parts) if UNKNOWN in p), default=-1) + 1 :]
@@ -173,7 +175,7 @@ def _python(words: list[Word], launch: Launch, tree: Tree) -> Launch:
             tree.warn(f"{_shown(written)} is not in the work dir; {similar} is read in its place")
         else:
             tree.lacks(_shown(written), "only the launch command is read")
-    elif posixpath.normpath(written) != launch.entry and written.startswith(("/", UNKNOWN)):
+    elif launch.entry not in (normal(written), normal(posixpath.join(launch.cwd, written))):
         tree.warn(f"{_shown(written)} is taken to be {launch.entry}")
     if launch.entry is not None and launch.entry.endswith(".ipynb"):
         launch.kind = "notebook"
