@@ -46,7 +46,11 @@ def read_launch(command: str, tree: Tree, env: Mapping[str, str], cwd: str = "")
         launch
         for started in shell.started
         for launch in _starts(
-            list(started.words), Launch(env=dict(started.env), cwd=started.cwd), tree, shell.variables, 0
+            list(started.words),
+            Launch(env=dict(started.env), cwd=started.cwd, stdin=started.stdin),
+            tree,
+            shell.variables,
+            0,
         )
     ]
     if all(launch.kind == "none" for launch in launches):
@@ -149,7 +153,15 @@ def locate(written: str, cwd: str, tree: Tree) -> str | None:
     return None
 
 
+def _or_fed(words: list[Word], launch: Launch) -> list[Word]:
+    """A program's words with what it is fed in the place of a script that is not named."""
+    if launch.stdin and (not words or words[0].text in ("-", "/dev/stdin")):
+        return [Word(launch.stdin), *words[1:]]
+    return words
+
+
 def _python(words: list[Word], launch: Launch, tree: Tree) -> Launch:
+    words = _or_fed(words, launch)
     if not words or words[0].text == "-c":
         return launch
     if words[0].text == "-m":
@@ -231,6 +243,10 @@ def _shell(words: list[Word], launch: Launch, tree: Tree, variables: Variables, 
             return _follow(words[0].text, words[0].file, [w.text for w in words[2:]], launch, tree, variables, depth)
         if option in ("-o", "-O"):
             words = words[1:]
+        elif "s" in option and not option.startswith("--") and launch.stdin:
+            words = [Word(launch.stdin), *words]
+            break
+    words = _or_fed(words, launch)
     if not words:
         return []
     path = locate(words[0].text, launch.cwd, tree)
@@ -255,6 +271,7 @@ def _batch_script(words: list[Word], launch: Launch, tree: Tree, variables: Vari
     wrap = launch.settings.get("wrap")
     if not words and wrap is not None:
         return _follow(wrap.value, "launch", [], launch, tree, variables, depth)
+    words = _or_fed(words, launch)
     if not words:
         return [launch]
     path = locate(words[0].text, launch.cwd, tree)
@@ -308,7 +325,7 @@ def _follow(
     found: list[Launch] = []
     for started in shell.started:
         inner = Launch(
-            env={**launch.env, **started.env}, cwd=started.cwd, launchers=list(launch.launchers),
+            env={**launch.env, **started.env}, cwd=started.cwd, stdin=started.stdin, launchers=list(launch.launchers),
             settings=dict(launch.settings), requested=dict(launch.requested),
         )  # fmt: skip
         found.extend(_starts(list(started.words), inner, tree, shell.variables, depth + 1))
