@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from analyzers.source.cache import ReadingCache
-from analyzers.source.directive import SourceOffError
+from analyzers.source.directive import SourceOffError, header_of
 from analyzers.source.files import Tree
 from analyzers.source.fingerprint import fingerprint
 from analyzers.source.idioms import (
@@ -29,9 +29,10 @@ from analyzers.source.launch.read import read_launch, with_request
 from analyzers.source.launch.request import request_of
 from analyzers.source.limits import IDIOMS_CPU_S_MAX, TOO_LONG, BudgetExceededError
 from analyzers.source.program.machine import Machine
+from analyzers.source.program.values import Origin
 from analyzers.source.reader import machine_for, walk
 from analyzers.source.reading import Reading
-from analyzers.types import FACT_NAMES, JsonValue, SourceFacts, SourceReading, Submission
+from analyzers.types import FACT_NAMES, Fact, JsonValue, SourceFacts, SourceReading, Submission
 
 #: Starts the warning about a defect of the reader itself; tests fail on it.
 INTERNAL = "internal error while reading"
@@ -58,8 +59,9 @@ def analyze(submission: Submission, cache: ReadingCache | None = None, *, off_by
     try:
         facts = _read(submission, tree, SourceReading("full"))
     except SourceOffError as off:
-        # The file's leading comments stay: they hold the request, which the scheduler reads as well.
-        launch_only = Tree(None, overlay={off.file: off.header})
+        # Leading comments stay: those of launch scripts hold the request, which the scheduler reads as well.
+        headers = {path: header_of(text) for path, text in tree.scripts.items()} | {off.file: off.header}
+        launch_only = Tree(None, overlay=dict(headers), scripts=headers, headers_only=True)
         facts = _read(submission, launch_only, SourceReading("off", f"{off.file}:{off.line}"))
     if cache is not None and not tree.deadline.cut and not any(w.startswith(INTERNAL) for w in facts.warnings):
         cache.keep(submission, tree, facts)
@@ -84,12 +86,16 @@ def _read(submission: Submission, tree: Tree, source: SourceReading) -> SourceFa
     machine.steps = 0
     reading = Reading(launch, machine, processes=machine.processes, devices=machine.devices_per_process)
     gather(reading, tree)
+    request = request_of(launch)
+    if tree.off:
+        _offer_request(reading, request)
+    _withdraw_idle_gpus(reading, request)
     facts = {name: reading.facts[name] for name in FACT_NAMES if name in reading.facts}
     if tree.withheld and source.state == "full":
         source = SourceReading("partial", tree.ignored.source)
         some = ", ".join(sorted(tree.withheld)[:5]) + (" and others" if len(tree.withheld) > 5 else "")
         tree.warn(f"not read ({source.why}): {some}")
-    return SourceFacts(facts, tuple(tree.warnings), fingerprint(reading), request_of(launch), source)
+    return SourceFacts(facts, tuple(tree.warnings), fingerprint(reading), request, source)
 
 
 def gather(reading: Reading, tree: Tree) -> None:
@@ -140,6 +146,28 @@ def _withdraw_what_rests_on_absence(reading: Reading) -> None:
             del reading.facts[name]
     if reading.value("parallelism") == ["none"]:
         del reading.facts["parallelism"]
+
+
+def _offer_request(reading: Reading, request: Mapping[str, Fact]) -> None:
+    """Where no source was read, a job is taken to use what it asks for."""
+    nodes, gpus = request.get("nodes"), request.get("gpus")
+    launch = reading.launch
+    if gpus is None and "gpus" in launch.settings:
+        reading.offer("num_gpus", launch.number("gpus"), 0.75, resources.place(launch, "gpus"))
+    elif gpus is not None:
+        reading.offer("num_gpus", gpus.value, 0.75, [Origin(e.file, e.line, "override") for e in gpus.evidence])
+    if nodes is None and "nodes" in launch.settings:
+        reading.offer("num_nodes", launch.number("nodes"), 0.75, resources.place(launch, "nodes"))
+    elif nodes is not None:
+        reading.offer("num_nodes", nodes.value, 0.9, [Origin(e.file, e.line, "override") for e in nodes.evidence])
+
+
+def _withdraw_idle_gpus(reading: Reading, request: Mapping[str, Fact]) -> None:
+    """That no work for a GPU was met does not hold against GPUs that were asked for."""
+    known = reading.facts.get("num_gpus")
+    asked = "gpus" in request or {"gpus", "gpus_per_node"} & set(reading.launch.settings)
+    if known is not None and known.value == 0 and not known.evidence and asked:
+        del reading.facts["num_gpus"]
 
 
 #: Names for degrees of parallelism, and what is said where they are above 1.

@@ -40,8 +40,9 @@ class Tree:
     Symbolic links are followed only while they stay inside the project; FIFOs and devices are never opened, nor is what
     ``ignored`` names. ``above`` is the way up to the top of the project that the work dir lies in (``../..``; empty
     where it is the top): a program started in a folder of a package that was installed in place imports from there, and
-    so far up a path may climb. ``seen`` is every look at the work dir with its answer, so that a later one can be
-    compared.
+    so far up a path may climb. ``scripts`` are the launch scripts that were met; with ``headers_only`` their leading
+    comments are all that ``overlay`` holds of the work dir. ``seen`` is every look at the work dir with its answer, so
+    that a later one can be compared.
     """
 
     root: Path | None
@@ -53,6 +54,8 @@ class Tree:
     withheld: set[str] = field(default_factory=set)
     ignored: Ignored = field(default_factory=Ignored)
     off: bool = False
+    headers_only: bool = False
+    scripts: dict[str, str] = field(default_factory=dict)
     above: str = ""
     _texts: dict[str, str | None] = field(default_factory=dict)
     _kinds: dict[str, bool] = field(default_factory=dict)

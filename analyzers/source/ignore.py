@@ -105,16 +105,20 @@ def ignored_in(root: Path) -> Ignored:
 
 def _read(path: Path, owners: set[int], *, inside: bool) -> str | OSError | None:
     try:
-        status = path.stat()
+        status = path.stat() if path.exists() else path.lstat()  # a link that leads nowhere is somebody's wish too
         if not inside and status.st_uid not in owners:
             return None
         if not stat.S_ISREG(status.st_mode):
-            return OSError(0, "not a regular file") if inside else None
+            what = "a link that leads nowhere" if stat.S_ISLNK(status.st_mode) else "not a regular file"
+            return OSError(0, what) if inside else None
         if status.st_size > _BYTES_MAX:
             return OSError(0, "too large")
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
-            return file.read(_BYTES_MAX).decode("utf-8-sig", "surrogateescape")
+            text = file.read(_BYTES_MAX).decode("utf-8-sig")
+        return OSError(0, "not text") if "\0" in text else text
+    except UnicodeDecodeError:
+        return OSError(0, "not UTF-8")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -68,6 +68,26 @@ _SETTINGS: dict[str, dict[str, str]] = {
 _SINGLE_LETTER_VALUES = "NnGDtacpJoewxAqCdLMFKWT"
 
 
+#: Commands that start another one: their options that take the next word, and the words of their own before it.
+_PREFIXES: dict[str, tuple[str, int]] = {
+    "nohup": ("", 0), "exec": ("-a", 0), "command": ("", 0), "builtin": ("", 0), "setsid": ("", 0), "unbuffer": ("", 0),
+    "caffeinate": ("-t -w", 0), "catchsegv": ("", 0), "proxychains": ("-f", 0), "proxychains4": ("-f", 0),
+    "time": ("-f -o --format --output", 0), "nice": ("-n --adjustment", 0),
+    "stdbuf": ("-i -o -e --input --output --error", 0),
+    "ionice": ("-c -n --class --classdata", 0), "chrt": ("-T -P -D --sched-runtime --sched-period --sched-deadline", 1),
+    "taskset": ("", 1), "timeout": ("-s -k --signal --kill-after", 1),
+    "flock": ("-w -E --timeout --wait --conflict-exit-code", 1),
+    "numactl": ("-i -w -p -P -m -N -C --interleave --weighted-interleave --preferred --preferred-many --membind "
+                "--cpunodebind --physcpubind", 0),
+    "sudo": ("-u -g -h -p -C -r -t -T -U -D -R --user --group --host --prompt --close-from --role --type "
+             "--command-timeout --other-user --chdir --chroot", 0),
+    "doas": ("-u -C", 0), "runuser": ("-u -g -G --user --group --supp-group", 0), "prlimit": ("-o --output", 0),
+    "strace": ("-o -e -s -E -P -S -a -O -b -u -I -X --output --trace --string-limit", 0),
+    "ltrace": ("-o -e -s -S -a -n -u -l -A -D -F -w -x", 0),
+    "systemd-run": ("-p -u -t -E -H -M -d --unit --property --slice --description --setenv --uid --gid --nice", 0),
+}  # fmt: skip
+
+
 def take_options(words: Words, flags: frozenset[str], wanted: dict[str, str], launch: Launch) -> Words:
     """Read leading options into ``launch.settings``; return the words from the first that is no option."""
     i = 0
@@ -81,6 +101,9 @@ def take_options(words: Words, flags: frozenset[str], wanted: dict[str, str], la
         i += 1
         if not equals and not text.startswith("--") and len(name) > 1 and name[0] in wanted and name[1].isdigit():
             name, value, equals = name[0], name[1:], "="  # -N4
+        elif wanted is _SETTINGS["slurm"] and not text.startswith("--") and len(name) > 1 and text[2:3] != "=":
+            # Slurm's short options have one letter: -pgpu, -lu.
+            name, value, equals = (name[0], text[2:], "=") if name[0] not in flags else (name[0], "true", "=")
         plain = name.replace("_", "-")
         setting = wanted.get(name) or wanted.get(plain)
         if not equals and (name in flags or plain in flags or plain.replace("-", "_") in flags):
@@ -179,18 +202,44 @@ def _env(words: Words, launch: Launch) -> Words:
         name, equals, value = words[i].text.partition("=")
         if equals and not name.startswith("-"):
             launch.env[name] = value
-        elif name in ("-u", "-C", "-S"):
+        elif words[i].text in ("-S", "--split-string") and i + 1 < len(words):
+            return _env([*_split(words[i + 1]), *words[i + 2 :]], launch)
+        elif words[i].text in ("-u", "-C", "--unset", "--chdir"):
             i += 1
         i += 1
     return words[i:]
 
 
-def _skip(count: int) -> Callable[[Words, Launch], Words]:
+def _split(word: Word) -> Words:
+    try:
+        return [Word(part, word.file, word.line) for part in shlex.split(word.text)]
+    except ValueError:  # an open quote
+        return [Word(part, word.file, word.line) for part in word.text.split()]
+
+
+def _prefix(name: str) -> Callable[[Words, Launch], Words]:
+    """Peels a command of `_PREFIXES` with its options and its own words off what it starts."""
+    listed, count = _PREFIXES[name]
+    with_value = frozenset(listed.split())
+
     def peel(words: Words, launch: Launch) -> Words:
-        rest = words
-        while rest and rest[0].text.startswith("-"):
-            rest = rest[1:]
-        return rest[count:]
+        i = 0
+        while i < len(words) and words[i].text.startswith("-"):
+            text = words[i].text
+            i += 1
+            if text == "--":
+                break
+            if name == "command" and text in ("-v", "-V"):
+                return []  # only asks where a command is
+            # Letters may stand together; the last may be the one with a value (-fo FILE).
+            last = text if text.startswith("--") else f"-{text[-1]}"
+            attached = not text.startswith("--") and any(f"-{letter}" in with_value for letter in text[1:-1])
+            i += last in with_value and not attached
+        while name in ("sudo", "doas") and i < len(words) and re.match(r"[A-Za-z_]\w*=", words[i].text):
+            variable, _, value = words[i].text.partition("=")
+            launch.env[variable] = value
+            i += 1
+        return words[i + count :]
 
     return peel
 
@@ -221,9 +270,8 @@ def is_python(base: str) -> bool:
 LAUNCHERS: dict[str, Callable[[Words, Launch], Words]] = {
     "torchrun": _torchrun, "composer": _composer, "deepspeed": _deepspeed, "accelerate": _accelerate, "srun": _srun,
     "salloc": _srun, "mpirun": _mpirun, "mpiexec": _mpirun, "orterun": _mpirun, "horovodrun": _horovodrun,
-    "env": _env, "nohup": _skip(0), "exec": _skip(0), "time": _skip(0), "command": _skip(0), "stdbuf": _skip(0),
-    "nice": _skip(0), "setsid": _skip(0), "sudo": _skip(0), "timeout": _skip(1), "taskset": _skip(1),
-    "numactl": _skip(0), "xvfb-run": _until_program, "conda": _until_program, "mamba": _until_program,
+    **{name: _prefix(name) for name in _PREFIXES}, "env": _env, "xvfb-run": _until_program,
+    "conda": _until_program, "mamba": _until_program,
     "micromamba": _until_program, "poetry": _until_program, "uv": _until_program, "pipenv": _until_program,
     "pdm": _until_program, "singularity": _until_program,
     "apptainer": _until_program, "docker": _until_program, "podman": _until_program, "nsys": _until_program,

@@ -25,7 +25,8 @@ class Launch:
     """One program start.
 
     ``entry`` is a file in the tree (or None where it is not there), ``program`` the name as written, ``function`` what
-    a console script calls in the entry. ``launchers`` are in order from the outside (``sbatch``, ``srun``,
+    a console script calls in the entry, ``stdin`` the file (or here-document) that the program is fed.
+    ``launchers`` are in order from the outside (``sbatch``, ``srun``,
     ``torchrun``). ``settings`` holds what launchers were told under the names ``nproc``, ``nnodes``, ``processes``,
     ``gpus_per_node``, ``gpus``, ``nodes``, ``tasks``, ``tasks_per_node``, ``config`` and so on;
     ``requested`` those of them that ask the scheduler for the job as a whole.
@@ -38,6 +39,7 @@ class Launch:
     arguments: tuple[Word, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
     cwd: str = ""
+    stdin: str = ""
     launchers: list[str] = field(default_factory=list)
     settings: dict[str, Setting] = field(default_factory=dict)
     requested: dict[str, Setting] = field(default_factory=dict)

@@ -46,11 +46,16 @@ def read_launch(command: str, tree: Tree, env: Mapping[str, str], cwd: str = "")
         launch
         for started in shell.started
         for launch in _starts(
-            list(started.words), Launch(env=dict(started.env), cwd=started.cwd), tree, shell.variables, 0
+            list(started.words),
+            Launch(env=dict(started.env), cwd=started.cwd, stdin=started.stdin),
+            tree,
+            shell.variables,
+            0,
         )
     ]
     if all(launch.kind == "none" for launch in launches):
-        tree.warn("the launch command starts no program that can be read")
+        if not tree.off:
+            tree.warn("the launch command starts no program that can be read")
         return next((launch for launch in launches if launch.requested), Launch())
     if all(launch.kind == "console" and launch.entry is None and not _is_known(launch) for launch in launches):
         tree.warn(f"{_shown(launches[-1].program)} is not a program that can be read; only the command line is")
@@ -131,6 +136,8 @@ def locate(written: str, cwd: str, tree: Tree) -> str | None:
             return path
         if tree.is_file(normal(written)):
             return normal(written)
+        if path.startswith("../") or "://" in written:
+            return None  # another file for certain, whatever its name
     # Written for another place (/opt/project/train.py, $CODE/train.py): try ever shorter ends of the path.
     parts = [part for part in written.split("/") if part not in ("", ".", "..")]
     parts = parts[max((i for i, p in enumerate(parts) if UNKNOWN in p), default=-1) + 1 :]
@@ -146,7 +153,15 @@ def locate(written: str, cwd: str, tree: Tree) -> str | None:
     return None
 
 
+def _or_fed(words: list[Word], launch: Launch) -> list[Word]:
+    """A program's words with what it is fed in the place of a script that is not named."""
+    if launch.stdin and (not words or words[0].text in ("-", "/dev/stdin")):
+        return [Word(launch.stdin), *words[1:]]
+    return words
+
+
 def _python(words: list[Word], launch: Launch, tree: Tree) -> Launch:
+    words = _or_fed(words, launch)
     if not words or words[0].text == "-c":
         return launch
     if words[0].text == "-m":
@@ -172,7 +187,7 @@ def _python(words: list[Word], launch: Launch, tree: Tree) -> Launch:
             tree.warn(f"{_shown(written)} is not in the work dir; {similar} is read in its place")
         else:
             tree.lacks(_shown(written), "only the launch command is read")
-    elif posixpath.normpath(written) != launch.entry and written.startswith(("/", UNKNOWN)):
+    elif launch.entry not in (normal(written), normal(posixpath.join(launch.cwd, written))):
         tree.warn(f"{_shown(written)} is taken to be {launch.entry}")
     if launch.entry is not None and launch.entry.endswith(".ipynb"):
         launch.kind = "notebook"
@@ -184,7 +199,8 @@ def _look_into(launch: Launch, tree: Tree) -> None:
     """Keep the entry only where it can and may be read; with it closed the command line is all there is."""
     if launch.entry is None:
         return
-    text = tree.read(launch.entry)
+    # A program of which there are only leading comments was not read: it must not be judged as an empty one.
+    text = None if tree.headers_only and launch.entry in tree.scripts else tree.read(launch.entry)
     if text is None:
         launch.entry = None
     else:
@@ -227,6 +243,10 @@ def _shell(words: list[Word], launch: Launch, tree: Tree, variables: Variables, 
             return _follow(words[0].text, words[0].file, [w.text for w in words[2:]], launch, tree, variables, depth)
         if option in ("-o", "-O"):
             words = words[1:]
+        elif "s" in option and not option.startswith("--") and launch.stdin:
+            words = [Word(launch.stdin), *words]
+            break
+    words = _or_fed(words, launch)
     if not words:
         return []
     path = locate(words[0].text, launch.cwd, tree)
@@ -235,13 +255,15 @@ def _shell(words: list[Word], launch: Launch, tree: Tree, variables: Variables, 
         if path is None:
             tree.lacks(_shown(words[0].text), "what it starts is unknown")
         return []
+    tree.scripts[path] = text
     if not _is_asked(launch):
         # Run by hand the lines are comments, but they say what the job is meant to get.
         written = Launch()
         for directive, line in directives(text):
             apply_directive(directive, path, line, written)
         launch.requested = written.settings
-    return _follow(text, path, [w.text for w in words[1:]], launch, tree, variables, depth)
+    started = _follow(text, path, [w.text for w in words[1:]], launch, tree, variables, depth)
+    return started or ([launch] if launch.requested else [])
 
 
 def _batch_script(words: list[Word], launch: Launch, tree: Tree, variables: Variables, depth: int) -> list[Launch]:
@@ -249,6 +271,7 @@ def _batch_script(words: list[Word], launch: Launch, tree: Tree, variables: Vari
     wrap = launch.settings.get("wrap")
     if not words and wrap is not None:
         return _follow(wrap.value, "launch", [], launch, tree, variables, depth)
+    words = _or_fed(words, launch)
     if not words:
         return [launch]
     path = locate(words[0].text, launch.cwd, tree)
@@ -257,6 +280,7 @@ def _batch_script(words: list[Word], launch: Launch, tree: Tree, variables: Vari
         if path is None:
             tree.lacks(_shown(words[0].text), "what it starts is unknown")
         return [launch]
+    tree.scripts[path] = text
     given = dict(launch.settings)  # the command line beats the script's directives
     for directive, line in directives(text):
         apply_directive(directive, path, line, launch)
@@ -301,7 +325,7 @@ def _follow(
     found: list[Launch] = []
     for started in shell.started:
         inner = Launch(
-            env={**launch.env, **started.env}, cwd=started.cwd, launchers=list(launch.launchers),
+            env={**launch.env, **started.env}, cwd=started.cwd, stdin=started.stdin, launchers=list(launch.launchers),
             settings=dict(launch.settings), requested=dict(launch.requested),
         )  # fmt: skip
         found.extend(_starts(list(started.words), inner, tree, shell.variables, depth + 1))

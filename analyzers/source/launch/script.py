@@ -25,7 +25,7 @@ _DIRECTIVE = re.compile(r"^#(?:SBATCH|BSUB|PBS|FLUX:?)\s+(.*)$", re.MULTILINE)
 _QUIET = frozenset(
     ["echo", "printf", "set", "unset", "shopt", "trap", "ulimit", "module", "mkdir", "rm", "cp", "mv", "ln", "touch",
      "cat", "tee", "sleep", "date", "wait", "clear", "true", "false", ":", "ls", "pwd", "exit", "return", "hostname",
-     "scontrol", "nvidia-smi", "which", "command", "type", "chmod", "wget", "curl", "tar", "unzip", "git", "pip",
+     "scontrol", "nvidia-smi", "which", "type", "chmod", "wget", "curl", "tar", "unzip", "git", "pip",
      "pip3", "source", ".", "cd", "pushd", "popd", "export", "declare", "local", "readonly", "typeset",
      "test", "[", "[[", "let", "read", "alias", "break", "continue", "hash", "kill"]
 )  # fmt: skip
@@ -39,6 +39,7 @@ class Started:
     env: dict[str, str]
     cwd: str
     condition: bool = False
+    stdin: str = ""
 
 
 @dataclass(slots=True)
@@ -144,7 +145,7 @@ class Shell:
         env = {k: v for k, v in self.variables.items() if isinstance(v, str) and k in self.exported}
         env.update({k: v for k, v in local.items() if isinstance(v, str)})
         if len(self.started) < 500:
-            self.started.append(Started(tuple(words), env, self.cwd, self.unsure > 0))
+            self.started.append(Started(tuple(words), env, self.cwd, self.unsure > 0, self._fed(words, command)))
         return None
 
     def _assignment(self, match: re.Match[str], only_for_command: bool) -> str | list[str]:
@@ -175,9 +176,26 @@ class Shell:
         names = self.expander().fields(targets[0]) if targets else [w.text for w in words[1:]]
         if not names or len(self.tree.overlay) > 50:
             return
-        quoted, body = command.heredoc[0] == "'", command.heredoc[1:]
         # A name that is unknown in part stays usable: the same variable names the same file later.
-        self.tree.overlay[normal(posixpath.join(self.cwd, names[0]))] = body if quoted else self.expander().text(body)
+        self._write(normal(posixpath.join(self.cwd, names[0])), self._heredoc_text(command.heredoc))
+
+    def _heredoc_text(self, heredoc: str) -> str:
+        return heredoc[1:] if heredoc[0] == "'" else self.expander().text(heredoc[1:])
+
+    def _write(self, path: str, text: str) -> None:
+        if not (self.tree.headers_only and path in self.tree.scripts):  # it says that it is not to be read
+            self.tree.overlay[path] = text
+
+    def _fed(self, words: list[Word], command: Simple) -> str:
+        """The file that a command reads from its standard input; text that stands in the script becomes one."""
+        source = next((pair for pair in reversed(command.redirects) if pair[0] in ("<", "<<<")), None)
+        if source is not None and source[0] == "<":
+            return self.expander().assigned(source[1])
+        if (source is None and command.heredoc is None) or len(self.tree.overlay) > 50:
+            return ""
+        name = f"here-document at {posixpath.basename(self.file)} {words[0].line}"
+        self._write(name, self.expander().assigned(source[1]) if source else self._heredoc_text(command.heredoc or "'"))
+        return name
 
     def _call(self, name: str, words: list[Word]) -> bool | None:
         if self.depth >= DEPTH_MAX:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 Scalar = str | int | float | bool | bytes | None
 
 
+#: Values that one which is not known may be said to have.
+_OPTIONS_MAX = 8
 #: Items of one sequence that are followed.
 SEQUENCE_MAX = 10_000
 
@@ -280,6 +282,8 @@ def merged(values: list[Val], origin: Origin) -> Val:
         for option in value.options if isinstance(value, Unknown) and value.options else (value,):
             if not any(same(option, k) for k in kept):
                 kept.append(option)
+        if len(kept) > _OPTIONS_MAX:
+            break  # more are not told apart, and comparing all with all takes time that grows with their square
     if len(kept) == 1:
         return kept[0]
-    return Unknown("depends on a condition", origin, tuple(kept[:8]))
+    return Unknown("depends on a condition", origin, tuple(kept[:_OPTIONS_MAX]))

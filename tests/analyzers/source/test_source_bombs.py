@@ -68,6 +68,11 @@ BOMBS: dict[str, tuple[Files, str, str]] = {
     "doubled lists": (
         {"e.py": "x = [1]\n" + "x.extend(x)\n" * 60 + "x += x\n" * 60 + "x = [*x, *x]\n" * 60}, "python e.py", ""
     ),
+    "many ways out of a function": (
+        {"e.py": "def f():\n" + "".join(f"  if u{i}: return {i}\n" for i in range(20_000)) + "x = f()\ny = f()\n"},
+        "python e.py",
+        "",
+    ),
     "a separator of nothing": ({"e.py": "x = 'a' * 9999\n" + "y = x.join([''] * 9999)\n" * 300}, "python e.py", ""),
     "maps that share maps": (
         {

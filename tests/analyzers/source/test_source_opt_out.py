@@ -104,7 +104,18 @@ def test_a_policy_leaves_the_work_dir_alone(job: SimpleNamespace) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["#SCHEDMATE source=off", "# schedmate: source=off", "  #  SCHEDMATE  other=1 source=off  # because"]
+    "line",
+    [
+        "#SCHEDMATE source=off",
+        "# schedmate: source=off",
+        "  #  SCHEDMATE  other=1 source=off  # because",
+        "#SCHEDMATE  source = off",
+        "#SCHEDMATE source=off,x",
+        "x = 1 #SCHEDMATE source=off",
+        "##SCHEDMATE:source=off",
+        "s = \"it's\"  # schedmate SOURCE: 'OFF'",
+        "# we don't like it #SCHEDMATE source=off",
+    ],
 )
 def test_a_directive_in_the_program(job: SimpleNamespace, line: str) -> None:
     (job.root / "train.py").write_text(f"'''Doc.'''\nimport os\n{line}\n" + FILES["train.py"])
@@ -134,6 +145,10 @@ def test_a_directive_in_a_notebook_or_a_sourced_script(job: SimpleNamespace) -> 
     )
     facts, names = job.read("jupyter nbconvert --execute n.ipynb")
     assert (facts.source.state, set(names)) == ("off", {"n.ipynb"})
+    (job.root / "n.ipynb").write_text(
+        '{"cells": [{"cell_type": "code", "source": ["x = \\"a\\"\\n", "y = 1 #SCHEDMATE source=off\\n", "y"]}]}'
+    )
+    assert job.read("jupyter nbconvert --execute n.ipynb")[0].source.state == "off"
     (job.root / "env.sh").write_text("# SCHEDMATE source=off\n")
     (job.root / "b.sh").write_text("source env.sh\npython train.py\n")
     facts, names = job.read("bash b.sh")
@@ -141,7 +156,16 @@ def test_a_directive_in_a_notebook_or_a_sourced_script(job: SimpleNamespace) -> 
 
 
 @pytest.mark.parametrize(
-    "line", ["#SCHEDMATE source=on", "x = '#SCHEDMATE source=off'", "# schedmates source=off", "#SCHEDMATE"]
+    "line",
+    [
+        "#SCHEDMATE source=on",
+        "x = '#SCHEDMATE source=off'",
+        "# see '#SCHEDMATE source=off'",
+        "# schedmate resource=off",
+        'y = "it\'s #SCHEDMATE source=off"',
+        "# schedmates source=off",
+        "#SCHEDMATE",
+    ],
 )
 def test_other_lines_switch_nothing_off(job: SimpleNamespace, line: str) -> None:
     (job.root / "train.py").write_text(f"{line}\n{FILES['train.py']}")
@@ -218,7 +242,22 @@ def test_what_lies_above_the_work_dir_is_left_alone_as_well(tmp_path: Path, kit:
     assert facts.value("batch_size_per_gpu") is None
 
 
-@pytest.mark.parametrize("make", ["fifo", "folder", "huge", "closed", "device", "many"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        "fifo",
+        "folder",
+        "huge",
+        "closed",
+        "device",
+        "many",
+        "dangling",
+        "dangling through a file",
+        "utf-16",
+        "bytes",
+        "nul",
+    ],
+)
 def test_rules_that_can_not_be_read_ignore_everything(job: SimpleNamespace, make: str) -> None:
     path = job.root / NAME
     if make == "fifo":
@@ -227,6 +266,14 @@ def test_rules_that_can_not_be_read_ignore_everything(job: SimpleNamespace, make
         path.mkdir()
     elif make == "device":
         path.symlink_to("/dev/zero")
+    elif make == "dangling":
+        path.symlink_to("nowhere")
+    elif make == "dangling through a file":
+        path.symlink_to("train.py/x")
+    elif make == "utf-16":
+        path.write_bytes("*\r\n".encode("utf-16"))
+    elif make in ("bytes", "nul"):
+        path.write_bytes(b"\xff\xfe*\n" if make == "bytes" else b"\0*\n")
     elif make == "closed":
         path.write_text("x")
         path.chmod(0)
@@ -262,3 +309,37 @@ def test_the_same_fingerprint_whatever_the_source_holds(job: SimpleNamespace) ->
     (job.root / "train.py").write_text("import other\n")
     assert job.read()[0].fingerprint == before
     assert job.read("python train.py --epochs 8")[0].fingerprint != before
+
+
+def test_a_program_that_says_off_is_not_judged_as_an_empty_one(job: SimpleNamespace) -> None:
+    (job.root / "train.py").write_text("#SCHEDMATE source=off\n" + FILES["train.py"])
+    facts = analyze(Submission("python train.py --epochs 9", job.root, gpus=4))
+    assert facts.value("num_gpus") == 4
+    for name in ("framework", "parallelism", "checkpoints", "early_stopping"):
+        assert name not in facts.facts
+
+
+def test_gpus_that_were_asked_for_are_not_denied_for_what_was_not_met(job: SimpleNamespace) -> None:
+    (job.root / "train.py").write_text("print('hi')\n")
+    assert "num_gpus" not in analyze(Submission("python train.py", job.root, gpus=4)).facts
+    assert analyze(Submission("python train.py", job.root)).value("num_gpus") == 0
+
+
+@pytest.mark.parametrize("command", ["sbatch run.sh", "bash run.sh", "sbatch other/../run.sh"])
+@pytest.mark.parametrize("where", ["top", "after", "program"])
+def test_what_the_scheduler_reads_stays_wherever_the_directive_stands(
+    job: SimpleNamespace, command: str, where: str
+) -> None:
+    lines = ["#!/bin/bash", "#SBATCH --gres=gpu:a100:4", "#SBATCH --nodes=2", "python train.py --epochs 5"]
+    if where == "program":
+        (job.root / "train.py").write_text("#SCHEDMATE source=off\n" + FILES["train.py"])
+    else:
+        lines.insert(1 if where == "top" else 3, "#SCHEDMATE source=off")
+    (job.root / "run.sh").write_text("\n".join(lines) + "\n")
+    facts, _ = job.read(command)
+    assert facts.source.state == "off"
+    assert (facts.value("num_gpus"), facts.value("num_nodes")) == (8, 2)
+    assert (facts.request["gpus"].value, facts.request["nodes"].value) == (8, 2)
+    assert {e.file for e in facts.facts["num_gpus"].evidence} == {"run.sh"}
+    assert not [w for w in facts.warnings if "starts no program" in w]
+    assert "epochs" not in facts.facts
