@@ -6,7 +6,7 @@ import re
 
 from analyzers.source.idioms.named import NAMES
 from analyzers.source.idioms.optimisation import optimizer_calls
-from analyzers.source.idioms.training import Training
+from analyzers.source.idioms.training import Training, is_keras_fit
 from analyzers.source.knowledge.lookup import model_parameters
 from analyzers.source.program.attributes import library_base
 from analyzers.source.program.events import Call, Loop
@@ -38,6 +38,8 @@ def trained_model(reading: Reading, training: Training) -> Val | None:
             if model is not None:
                 return unwrapped(model)
     if training.call is not None and training.trainer:
+        if is_keras_fit(training.call):
+            return unwrapped(training.call.receiver) if training.call.receiver is not None else None
         model = training.call.argument(0, "model")
         if model is None and isinstance(training.call.receiver, Obj) and training.call.receiver.call is not None:
             model = training.call.receiver.call.argument(0, "model") or training.call.receiver
@@ -302,9 +304,7 @@ def _object_name(reading: Reading, model: Obj) -> tuple[str, float, Origin] | No
     if path == "torch.hub.load" and model.call is not None:
         published = as_text(model.call.argument(1, "model"))
         return (published, 0.85, model.origin) if published else None
-    if path.startswith(
-        ("torchvision.models", "timm.", "segmentation_models", "torch.nn.", "keras.", "tensorflow.keras")
-    ):
+    if _BUILT.fullmatch(path):
         last = path.rpartition(".")[2]
         if path.startswith("torch.nn."):
             numbers = [
@@ -315,6 +315,15 @@ def _object_name(reading: Reading, model: Obj) -> tuple[str, float, Origin] | No
             return f"nn.{last}({','.join(numbers)})", 0.85, model.origin
         return last, 0.9, model.origin
     return None
+
+
+#: What builds a network, by its whole path: not what a library gives for data, nor a method, an item or a result of one
+#: (``keras.datasets.mnist.load_data[]().astype``). Keras' functional ``Model`` is a container without a name.
+_BUILT = re.compile(
+    r"torchvision\.models\.[\w.]+|timm\.(models\.[\w.]+|create_model)|segmentation_models\w*\.[\w.]+|torch\.nn\.[A-Z]\w*|"
+    r"torch\.nn\.modules\.\w+\.[A-Z]\w*|"
+    r"(tensorflow\.(python\.|compat\.v\d\.)?)?keras\.((models\.|engine\.sequential\.)?Sequential|applications\.([\w.]+\.)?[A-Z]\w*)"
+)
 
 
 _GENERAL_MAKER = re.compile(

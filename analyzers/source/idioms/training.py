@@ -69,10 +69,15 @@ def trainer_calls(reading: Reading) -> list[Call]:
             continue
         owner = call.path.rpartition("().")[0]
         is_trainer = owner.rpartition(".")[2].endswith(("Trainer", "TrainerV2", "Runner", "Estimator"))
-        is_keras = "keras" in owner and call.name == "fit"
-        if (is_trainer and call.name in ("fit", "train")) or is_keras:
+        if (is_trainer and call.name in ("fit", "train")) or is_keras_fit(call):
             found.append(call)
     return found
+
+
+def is_keras_fit(call: Call) -> bool:
+    """Whether a Keras model learns by this call: its arguments are data, the model is what it is called on."""
+    owner = call.path.rpartition("().")[0]
+    return "keras" in owner and call.name == "fit" and ".preprocessing." not in owner  # a generator fits statistics
 
 
 def is_estimator(call: Call) -> bool:

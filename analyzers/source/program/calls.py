@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 
+from analyzers.source.limits import BudgetExceededError
 from analyzers.source.program.attributes import bind, class_attribute, library_base, lineage
 from analyzers.source.program.events import Call
 from analyzers.source.program.expressions import evaluate, origin_of
-from analyzers.source.program.machine import DEPTH_MAX, Machine
+from analyzers.source.program.giving_up import WHY, forget_targets, forget_writes, share_of
+from analyzers.source.program.machine import DEPTH_MAX, STEPS_MAX, Machine
 from analyzers.source.program.native import Arguments
 from analyzers.source.program.statements import execute
 from analyzers.source.program.values import (
@@ -164,27 +166,18 @@ def call_function(machine: Machine, func: Func, args: list[Val], kwargs: dict[st
     """Walk a function's body with these arguments."""
     if len(machine.stack) >= DEPTH_MAX or sum(f is func.node for f in map(_node_of, machine.stack)) >= 2:
         return Unknown("recursion", origin)
+    if id(func.node) in machine.given_up:
+        return Unknown(WHY, origin)
     if func.self_ is not None:
         args = [func.self_, *args]
     names = bind_arguments(machine, func, args, kwargs)
     frame = Frame(func.frame.module, names, func.frame, func.name, self_=func.self_, owner=func.owner)
     frame.depth = (len(machine.loops), len(machine.guards))
     machine.walked.setdefault(id(func.node), (func.node, func.frame.module.path))
-    if isinstance(func.node, ast.Lambda):
-        machine.stack.append(func)
-        try:
-            return evaluate(machine, func.node.body, frame)
-        finally:
-            machine.stack.pop()
-    machine.stack.append(func)
-    loops = len(machine.loops)
-    guards = len(machine.guards)
-    try:
-        status = execute(machine, func.node.body, frame)
-    finally:
-        machine.stack.pop()
-        del machine.loops[loops:]
-        del machine.guards[guards:]
+    ended = _walk_body(machine, func, frame, origin)
+    if not isinstance(ended, str):
+        return ended
+    status = ended
     if status == "raise" and not frame.returned:
         return Unknown("exits" if _only_exits(func.node) else "raises", origin)
     if machine.yields(func.node):
@@ -193,6 +186,38 @@ def call_function(machine: Machine, func: Func, args: list[Val], kwargs: dict[st
     if len(returned) > 1 and status != "return" and isinstance(returned[-1], Const) and returned[-1].value is None:
         returned = returned[:-1] if len(returned) == 2 and func.name == "main" else returned
     return merged(returned, origin)
+
+
+def _walk_body(machine: Machine, func: Func, frame: Frame, origin: Origin) -> Val | str:
+    """How a function's body ends; its value where it is a lambda, or an unknown one where it takes too long."""
+    outer_end, journal, depths = machine.steps_end, machine.journal, machine.depths()
+    written, building, in_configuration = len(journal), machine.building, machine.in_configuration
+    end = machine.steps + share_of(len(machine.stack), STEPS_MAX)
+    machine.steps_end = min(outer_end, end)
+    machine.stack.append(func)
+    try:
+        if isinstance(func.node, ast.Lambda):
+            return evaluate(machine, func.node.body, frame)
+        return execute(machine, func.node.body, frame)
+    except BudgetExceededError:
+        if machine.steps > STEPS_MAX or machine.tree.deadline.passed():
+            raise
+        forget_targets(machine, func, frame, origin)
+        if not end < machine.steps <= outer_end:
+            raise  # a call around this one has used up its own share
+        machine.come_back(depths, journal)
+        machine.building, machine.in_configuration = building, in_configuration
+        forget_writes(machine, journal[written:], origin)
+        machine.given_up.add(id(func.node))
+        machine.record.complete = False
+        place = f"{func.frame.module.path}:{getattr(func.node, 'lineno', 0)}"
+        machine.tree.warn(f"{place}: {func.name}() takes too many steps; the call was given up, facts may be missing")
+        return Unknown(WHY, origin)
+    finally:
+        machine.steps_end = outer_end
+        machine.stack[depths[3] :] = []
+        del machine.loops[depths[1] :]
+        del machine.guards[depths[0] :]
 
 
 def _only_exits(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:

@@ -51,7 +51,8 @@ class Machine:
     ``reads`` holds the last value read under each plain name, attribute or key: what is set but never read is not
     in it. ``told`` holds the first value of the launch that was read under a
     name. ``walked`` holds the functions that were entered, by the identity of their node, with their file.
-    ``in_configuration``: a configuration that is written in Python is walked.
+    ``in_configuration``: a configuration that is written in Python is walked. ``steps_end``: the count of steps at
+    which a call has used up its share and is given up; ``given_up`` holds such functions, by their node's identity.
     """
 
     tree: Tree
@@ -79,6 +80,8 @@ class Machine:
     building: int = 0
     in_configuration: bool = False
     steps: int = 0
+    steps_end: int = STEPS_MAX
+    given_up: set[int] = field(default_factory=set)
     marks: int = 0
 
     def read_name(self, name: str, value: Val) -> None:
@@ -100,7 +103,7 @@ class Machine:
     def tick(self) -> None:
         """Count one step; raise when the budget is spent."""
         self.steps += 1
-        if self.steps > STEPS_MAX:
+        if self.steps > self.steps_end:
             raise BudgetExceededError
         if self.steps & 255 == 0:
             self.tree.deadline.check()
@@ -149,11 +152,15 @@ class Machine:
         """How deep the walk is in conditions, loops, ``with`` blocks and calls."""
         return len(self.guards), len(self.loops), len(self.contexts), len(self.stack)
 
-    def come_back(self, depths: tuple[int, int, int, int], journal: list[Write]) -> None:
-        """Leave everything entered since `depths`: a statement was given up halfway. What it wrote stays."""
+    def continue_with(self, journal: list[Write]) -> None:
+        """Put a branch's writes behind those of the journal around it, and go on with that."""
         if self.journal is not journal:
             journal.extend(self.journal)
             self.journal = journal
+
+    def come_back(self, depths: tuple[int, int, int, int], journal: list[Write]) -> None:
+        """Leave everything entered since `depths`: a statement was given up halfway. What it wrote stays."""
+        self.continue_with(journal)
         entered: tuple[list[Any], ...] = (self.guards, self.loops, self.contexts, self.stack)
         for each, depth in zip(entered, depths, strict=True):
             del each[depth:]
@@ -193,8 +200,10 @@ class Machine:
         assert self.run_module is not None
         saved = self.guards, self.loops, self.contexts
         self.guards, self.loops, self.contexts = [], [], []
-        self.run_module(self, module, parsed)
-        self.guards, self.loops, self.contexts = saved
+        try:
+            self.run_module(self, module, parsed)
+        finally:
+            self.guards, self.loops, self.contexts = saved
         return module
 
     def parse(self, source: str, path: str, module: Module | None = None) -> ast.Module | None:

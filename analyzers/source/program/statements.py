@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
+from analyzers.source.limits import BudgetExceededError
 from analyzers.source.program.assignment import assign
 from analyzers.source.program.definitions import decorated, decorator_path, register, tell_bases
 from analyzers.source.program.events import Guard, Loop
@@ -130,7 +131,11 @@ def _both(machine: Machine, value: Unknown, node: ast.If, frame: Frame) -> str:
     for body, negated in ((node.body, False), (node.orelse, True)):
         machine.guards.append(Guard(value, node.test, negated))
         machine.journal = []
-        status = execute(machine, body, frame)
+        try:
+            status = execute(machine, body, frame)
+        except BudgetExceededError:
+            machine.continue_with(outer_journal)  # a call around this one may go on without it
+            raise
         if machine.loops and (status == BREAK or (status == RETURN and machine.loops[-1].function == frame.function)):
             _note_break(machine)
         machine.guards.pop()
@@ -244,10 +249,10 @@ def _while(machine: Machine, node: ast.stmt, frame: Frame) -> str:
     status = _body(machine, first, node.body, frame)
     if status == BREAK:
         first.trip = Const(1, origin)
-        machine.journal = outer + machine.journal
+        machine.continue_with(outer)
         return NEXT
     if status in (RETURN, RAISE):
-        machine.journal = outer + machine.journal
+        machine.continue_with(outer)
         return status
     machine.take_back(machine.journal)
     machine.journal = outer
@@ -305,7 +310,7 @@ def _counted(machine: Machine, node: ast.While, frame: Frame) -> str | None:
         machine.journal = outer
         del machine.record.calls[calls:], machine.record.loops[loops:], machine.record.settings[settings:]
         return None
-    machine.journal = outer + machine.journal
+    machine.continue_with(outer)
     return status
 
 
