@@ -202,7 +202,11 @@ class Tree:
         except (OSError, ValueError):
             return None
         if real != self._project and not real.startswith(self._project.rstrip("/") + "/"):
+            if wanted is stat.S_ISREG and not stat.S_ISDIR(status.st_mode):
+                self.warn(f"{path}: lies outside the work dir and was not read")
             return None
+        if wanted is stat.S_ISREG and not (wanted(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            self.warn(f"{path}: is no regular file and was not read")
         return real if wanted(status.st_mode) else None
 
     def _is_withheld(self, path: str, real: str) -> bool:

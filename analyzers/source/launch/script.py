@@ -162,7 +162,8 @@ class Shell:
             if isinstance(old, list):
                 value = [*old, *(value if isinstance(value, list) else [value])][:FIELDS_MAX]
             else:
-                value = (old + (value if isinstance(value, str) else " ".join(value)))[:TEXT_MAX]
+                value = old + (value if isinstance(value, str) else " ".join(value))
+                value = value if len(value) <= TEXT_MAX else value[:TEXT_MAX] + UNKNOWN
         if index is not None:
             value = UNKNOWN
         if not only_for_command:

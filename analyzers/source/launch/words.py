@@ -133,7 +133,14 @@ class Expander:
                 out.append(c)
                 size += 1
                 i += 1
-        return "".join(out)
+        return self._whole("".join(out), read_to_end=i >= len(raw))
+
+    def _whole(self, text: str, *, read_to_end: bool) -> str:
+        """A text of bearable length; where it is not all, its end is not known."""
+        if read_to_end and len(text) <= TEXT_MAX:
+            return text
+        self.cut = True
+        return text[:TEXT_MAX] + UNKNOWN
 
     def assigned(self, raw: str) -> str:
         """A word's value without splitting, quotes removed: what an assignment stores."""
@@ -161,7 +168,7 @@ class Expander:
                     i += 1
                 out.append(self.text(re.sub(r"\\([^$`\"\\])", r"\1", raw[start:i])))
             size += len(out[-1])
-        return "".join(out)[:TEXT_MAX]
+        return self._whole("".join(out), read_to_end=i >= len(raw))
 
     def _array(self, name: str) -> list[str]:
         value = self.variables.get(name)
