@@ -17,6 +17,8 @@ Scalar = str | int | float | bool | bytes | None
 
 #: Items of one sequence that are followed.
 SEQUENCE_MAX = 10_000
+#: Characters of a number that is written as text; Python itself refuses to convert thousands.
+DIGITS_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
