@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -11,6 +10,7 @@ from analyzers.source.launch.model import Launch
 from analyzers.source.program.events import Call, Record
 from analyzers.source.program.machine import Machine, own_nodes
 from analyzers.source.program.values import (
+    DIGITS_MAX,
     ClassVal,
     Const,
     Ext,
@@ -28,6 +28,8 @@ from analyzers.types import Fact, How, JsonValue, SourceEvidence
 #: No fact is a longer text or a larger number (the parameters of a model, the steps of a run).
 TEXT_MAX = 200
 NUMBER_MAX = 1e16
+#: Larger ones (an integer of hundreds of digits is no float) count nothing that a job does.
+NUMBER_READ_MAX = 1e30
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +212,8 @@ def as_number(value: Val | None) -> int | float | None:
     """A setting as a number, text such as ``"3e-4"`` and ``"220_000_000"`` included."""
     if isinstance(value, Const) and not isinstance(value.value, bool):
         if isinstance(value.value, int | float):
-            return value.value if math.isfinite(value.value) else None
-        if isinstance(value.value, str) and len(value.value) < 40:
+            return value.value if abs(value.value) <= NUMBER_READ_MAX else None
+        if isinstance(value.value, str) and len(value.value) <= DIGITS_MAX:
             for kind in (int, float):
                 try:
                     number = kind(value.value)

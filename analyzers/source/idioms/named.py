@@ -8,7 +8,7 @@ from analyzers.source.idioms.training import find_training, is_estimator
 from analyzers.source.launch.words import UNKNOWN
 from analyzers.source.library.configs import config_value, override_value, readable
 from analyzers.source.program.events import Call
-from analyzers.source.program.values import Const, Func, Map, Obj, Origin, Seq, Unknown, Val
+from analyzers.source.program.values import DIGITS_MAX, Const, Func, Map, Obj, Origin, Seq, Unknown, Val
 from analyzers.source.reading import Reading, as_flag, as_text, matches
 
 #: Setting name -> names under which programs keep it, most telling first.
@@ -117,8 +117,9 @@ def launch_options(reading: Reading) -> dict[str, Val]:
         known: Val = override_value(value, origin)
         if UNKNOWN in value:
             known = Unknown("launch", origin, detail=("text", value.rpartition(UNKNOWN)[2].strip("/")))
-        if UNKNOWN not in value and value.replace("_", "").isdigit():
-            known = Const(int(value.replace("_", "")), origin)
+        digits = value.replace("_", "")
+        if UNKNOWN not in value and digits.isdecimal():
+            known = Unknown("too large", origin) if len(digits) > DIGITS_MAX else Const(int(digits), origin)
         # A repeated option: the last one that is not a placeholder such as -1 counts.
         if not (isinstance(known, Const) and known.value == -1 and name.replace("-", "_") in options):
             options[name.replace("-", "_")] = known

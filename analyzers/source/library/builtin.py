@@ -8,6 +8,7 @@ from analyzers.source.program.attributes import attribute, lineage
 from analyzers.source.program.expressions import known_items
 from analyzers.source.program.native import Arguments, models
 from analyzers.source.program.values import (
+    DIGITS_MAX,
     NONE,
     ClassVal,
     Const,
@@ -51,7 +52,7 @@ def converted(kind: str, value: Const, a: Arguments) -> Val:
     """A constant through ``int``, ``float`` or ``str``."""
     raw = value.value
     try:
-        if kind == "int" and isinstance(raw, str) and len(raw) < 40:
+        if kind == "int" and isinstance(raw, str) and len(raw) <= DIGITS_MAX:
             result: Any = int(raw)
         elif kind == "int" and isinstance(raw, int | float):
             result = int(raw)

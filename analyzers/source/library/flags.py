@@ -9,7 +9,20 @@ from analyzers.source.library.arguments import named_word
 from analyzers.source.library.configs import readable, set_path
 from analyzers.source.program.machine import Machine
 from analyzers.source.program.native import Arguments, models
-from analyzers.source.program.values import NONE, Const, Ext, Func, Map, Obj, Origin, Seq, Unknown, Val, string
+from analyzers.source.program.values import (
+    DIGITS_MAX,
+    NONE,
+    Const,
+    Ext,
+    Func,
+    Map,
+    Obj,
+    Origin,
+    Seq,
+    Unknown,
+    Val,
+    string,
+)
 
 _HOLDER = Ext("absl.flags.FlagHolder")
 _DEFINERS = ("string", "integer", "float", "bool", "boolean", "enum", "list", "multi_string")
@@ -60,6 +73,8 @@ def typed(text: str, kind: str, origin: Origin) -> Val:
     """A flag's text as its type."""
     place = Origin(origin.file, origin.line, "override")
     try:
+        if kind == "integer" and len(text) > DIGITS_MAX:
+            return Unknown("too large", place)
         if kind == "integer":
             return Const(int(text), place)
         if kind == "float":

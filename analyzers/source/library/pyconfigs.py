@@ -12,7 +12,9 @@ from analyzers.source.program.machine import Machine
 from analyzers.source.program.native import Arguments, models
 from analyzers.source.program.statements import execute
 from analyzers.source.program.values import (
+    DIGITS_MAX,
     NONE,
+    SEQUENCE_MAX,
     ClassVal,
     Const,
     Ext,
@@ -122,7 +124,9 @@ def merge_config(target: Map, other: Map) -> None:
 
 
 def _is_index(key: object) -> bool:
-    return isinstance(key, int | str) and not isinstance(key, bool) and str(key).isdigit()
+    if isinstance(key, str):
+        return key.isdecimal() and len(key) <= DIGITS_MAX
+    return isinstance(key, int) and not isinstance(key, bool) and 0 <= key < SEQUENCE_MAX
 
 
 def _deletes(value: Map) -> bool:

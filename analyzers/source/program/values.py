@@ -19,6 +19,8 @@ Scalar = str | int | float | bool | bytes | None
 _OPTIONS_MAX = 8
 #: Items of one sequence that are followed.
 SEQUENCE_MAX = 10_000
+#: Characters of a number that is written as text; Python itself refuses to convert thousands.
+DIGITS_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
