@@ -163,6 +163,8 @@ def simulate(
     if estimates not in ESTIMATES:
         raise UserError(f"--estimates {estimates}: not known", f"give one of {', '.join(ESTIMATES)}")
     jobs, notes = _read(trace, format_, trace_options(column or [], time_unit, delimiter, timezone))
+    if report is not None:
+        refuse_inputs(report, notes.beside, "name another file with --report")
     held = sum(job is not own for job, own in zip(map(when_eligible, jobs), jobs, strict=True))
     typed = 0
     if cluster is None:

@@ -107,14 +107,7 @@ def _call_configuration(framework: Framework, known: KnownCall, call: Call) -> M
     """
     made = _constructor(framework, call)
     config = Map({}, call.origin)
-    usual_root = {k: v for k, v in known.defaults.items() if k not in ("call", "new")}
-    defaults = as_value(usual_root, Origin("", 0, "default"))
-    assert isinstance(defaults, Map)
-    config.items.update(defaults.items)
     for source in (call, made):
-        if known.config == ("kwargs",):
-            config.items.update(call.kwargs)
-            break
         if source is not None and known.config:
             position = next((c for c in known.config if isinstance(c, int)), None)
             value = source.argument(position, *(c for c in known.config if isinstance(c, str)))

@@ -48,7 +48,7 @@ def invoke(machine: Machine, callee: Val, args: list[Val], kwargs: dict[str, Val
         return call_function(machine, callee, args, kwargs, origin)
     if isinstance(callee, ClassVal):
         return instantiate(machine, callee, args, kwargs, origin)
-    if UNSEEN in kwargs and not isinstance(callee, Partial | Unknown | Ext):
+    if UNSEEN in kwargs and not isinstance(callee, Partial | Unknown | Ext | Bound):
         kwargs = {k: v for k, v in kwargs.items() if k != UNSEEN}
     if isinstance(callee, Native):
         return callee.handler(Arguments(machine, args, kwargs, origin, callee.name)) or NONE
@@ -107,7 +107,8 @@ def method_call(machine: Machine, callee: Bound, args: list[Val], kwargs: dict[s
     path = f"{type_path(owner)}().{name}"
     handler = machine.handlers.get(path)
     if handler is not None:
-        result = handler(Arguments(machine, args, kwargs, origin, path, owner))
+        seen = {k: v for k, v in kwargs.items() if k != UNSEEN}
+        result = handler(Arguments(machine, args, seen, origin, path, owner))
         if result is not None:
             _record(machine, path, args, kwargs, origin, owner).result = machine.made(result)
             return result
