@@ -106,7 +106,7 @@ class SourceFacts:
 
     ``fingerprint`` identifies the workload for retrieval (stable under renames of paths, comments and seeds).
     ``request`` is what the launch asks the scheduler for (names in ``REQUEST_NAMES``), with the lines that say so.
-    ``source`` tells whether the source was read at all.
+    ``source`` tells whether the source was read at all. ``summary`` is a language model's, for people only.
     """
 
     facts: Mapping[str, Fact] = field(default_factory=dict)
@@ -114,6 +114,7 @@ class SourceFacts:
     fingerprint: str = ""
     request: Mapping[str, Fact] = field(default_factory=dict)
     source: SourceReading = field(default_factory=SourceReading)
+    summary: str = ""
 
     def value(self, name: str, minimum_confidence: float = 0.5) -> JsonValue:
         """The fact's value, or None where it is absent or less sure than ``minimum_confidence``."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
 
 A = TypeVar("A", bound=BaseModel)
 
@@ -61,6 +62,47 @@ class RefinedDiagnosis(BaseModel):
         if not _SLUG.fullmatch(slug):
             raise ValueError("must be a few lower-case words joined by hyphens")
         return slug
+
+
+class Finding(BaseModel):
+    """A value with the line that states it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    value: str = Field(max_length=200)
+    line: int
+    quote: str = Field(max_length=500)
+
+    @field_validator("value", mode="before")
+    @classmethod
+    def _as_text(cls, value: Any) -> Any:
+        return str(value) if isinstance(value, int | float) else value
+
+
+class SourceAnswer(BaseModel):
+    """Answer to ``read_source``: `source_answer` adds a property for each fact that is asked for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+@lru_cache(maxsize=256)
+def source_answer(names: tuple[str, ...], summary: bool) -> type[SourceAnswer]:
+    """The form of an answer about these facts, each a `Finding` or null, with a summary or without."""
+    fields: dict[str, Any] = dict.fromkeys(names, (Finding | None, None))
+    if summary:
+        fields["summary"] = (str, Field("", max_length=600))
+    return create_model("SourceAnswer", __base__=SourceAnswer, **fields)
+
+
+class ExploreStep(BaseModel):
+    """Answer to ``explore_source``: where to look next."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    action: Literal["read", "search", "done"]
+    path: str = Field("", max_length=500)
+    line: int = Field(0, ge=0, le=10_000_000)
+    text: str = Field("", max_length=200)
 
 
 class EndpointCheck(BaseModel):

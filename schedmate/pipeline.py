@@ -25,17 +25,25 @@ _LEAST_CONFIDENCE = 0.5
 class Pipeline:
     """Takes a job through its life: what it is, what it will do, what the scheduler should know, how it ended."""
 
-    def __init__(self, history: HistoryStore, settings: Settings | None = None) -> None:
+    def __init__(
+        self, history: HistoryStore, settings: Settings | None = None, *, model_within_s: float | None = None
+    ) -> None:
+        """``model_within_s``: how many seconds a reading of source may wait for the configured language model; None:
+        it is not asked."""
         self.history = history
         self._settings = settings
+        self._model_within_s = model_within_s
 
     def facts(self, submission: Submission) -> SourceFacts:
         """What source and launch command say, as far as the settings let them be read; nothing without a work dir."""
         if submission.workdir is None:
             return SourceFacts()
-        from schedmate.source import read_source
+        from schedmate.source import read_source, sharpened
 
-        return read_source(submission, self._settings)
+        facts = read_source(submission, self._settings)
+        if self._model_within_s is None:
+            return facts
+        return sharpened(facts, submission, self._settings, within_s=self._model_within_s)
 
     def predict(self, submission: Submission, facts: SourceFacts | None = None) -> Prediction:
         """The calibrated prediction; ``facts`` may be passed in where they are known already.

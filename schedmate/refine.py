@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from analyzers.logs.intake import discover, read_lines
 from analyzers.types import Diagnosis, LogEvidence
 from prompts.errors import UserError
+from prompts.evidence import cited
 from prompts.redaction import redact
 from schedmate.config import Settings
 from schedmate.language_model import gateway_for
@@ -34,7 +35,6 @@ _MOST_LINES = 120
 _MOST_CHARS = 20_000
 _MOST_LINES_READ = 2_000_000
 _LONGEST_LINE_CHARS = 400
-_SHORTEST_QUOTE_CHARS = 8
 _TAIL_LINES = 12
 _TROUBLE_LINES = 60
 _CONTEXT_LINES = 2
@@ -165,13 +165,9 @@ def _why_not(found: RefinedDiagnosis, lines: list[_Line], static: Diagnosis) -> 
 
 
 def _cited(quote: Quote, lines: list[_Line]) -> _Line | None:
-    """The line that a quote stands in literally: the one it names, else the first that holds it."""
-    text = quote.quote.strip()
-    named = lines[quote.line - 1 : quote.line] if quote.line > 0 else []
-    for line in (*named, *lines):
-        if text and text in line.text and (len(text) >= _SHORTEST_QUOTE_CHARS or text == line.text.strip()):
-            return line
-    return None
+    """The line that a quote stands in."""
+    index = cited(quote.line, quote.quote, [line.text for line in lines])
+    return None if index is None else lines[index]
 
 
 def _names_rank(rank: int, lines: list[_Line], static: Diagnosis) -> bool:

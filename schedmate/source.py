@@ -11,6 +11,7 @@ from schedmate.config import Settings, load_settings
 if TYPE_CHECKING:
     from analyzers.source.cache import ReadingCache
     from analyzers.types import SourceFacts, Submission
+    from prompts.gateway import Gateway
 
 _MIB = 1 << 20
 
@@ -22,6 +23,34 @@ def read_source(submission: Submission, settings: Settings | None = None) -> Sou
     known = settings if settings is not None else load_settings()
     off_by = switched_off_by(submission, known)
     return analyze(submission, None if off_by else reading_cache(known), off_by=off_by)
+
+
+def sharpened(
+    facts: SourceFacts,
+    submission: Submission,
+    settings: Settings | None = None,
+    *,
+    summary: bool = False,
+    within_s: float | None = None,
+    gateway: Gateway | None = None,
+) -> SourceFacts:
+    """The facts with what the configured model can add (and, with ``summary``, its plain words); as they are without
+    one, and where source is not to be read. Never waits longer than ``within_s`` seconds for the model; never raises
+    for what its endpoint does, but `UserError` where its configuration is incomplete. ``gateway`` is asked in the
+    place of the configured one."""
+    known = settings if settings is not None else load_settings()
+    if facts.source.state in ("off", "none") or (gateway is None and known.text("llm.provider") == "none"):
+        return facts
+    from analyzers.source.opened import open_again
+    from analyzers.source.second.combine import Limits, second_reading
+    from schedmate.language_model import gateway_for
+
+    asked = gateway if gateway is not None else gateway_for(known)
+    opened = open_again(submission)
+    if opened is None:
+        return facts
+    limits = Limits(within_s, known.integer("llm.looks"), known.integer("llm.looks_tokens"))
+    return second_reading(facts, opened, submission.command, asked, summary=summary, limits=limits)
 
 
 def switched_off_by(submission: Submission, settings: Settings) -> str:

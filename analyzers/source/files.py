@@ -136,6 +136,27 @@ class Tree:
         self.seen.append(("find", name, list(found)))
         return found
 
+    def texts(self) -> dict[str, str]:
+        """Every text that was read so far, in that order; those of the overlay first."""
+        return {**self.overlay, **{path: text for path, text in self._texts.items() if text is not None}}
+
+    def listing(self) -> list[str]:
+        """The files of the tree (bounded walk, what is ignored left out), folders nearest to the root first."""
+        if self.root is None:
+            return []
+        if self._names is None:
+            self._names = self._walked()
+        paths = {path for found in self._names.values() for path in found if not self.ignored(path)}
+        return sorted(paths, key=lambda path: (path.count("/"), path))
+
+    def size_of(self, path: str) -> int | None:
+        """Bytes of a regular file of the tree, None where it is not one."""
+        real = self._locate(path, stat.S_ISREG)
+        try:
+            return None if real is None else Path(real).stat().st_size
+        except OSError:
+            return None
+
     def look_again(self, look: Seen) -> Seen:
         """The same look at this tree as it is now."""
         kind, path, _ = look

@@ -40,12 +40,13 @@ def analyze(
     """
     from analyzers.source.workload import workload
     from analyzers.types import Submission
-    from schedmate.source import read_source
+    from schedmate.source import read_source, sharpened
 
     folder = work_folder(workdir)
     if not command.strip():
         raise UserError("the launch command is empty", 'pass it as --command "python train.py"')
-    facts = read_source(Submission(command, folder, user=user, tenant=tenant, gpus=gpus, nodes=nodes))
+    submission = Submission(command, folder, user=user, tenant=tenant, gpus=gpus, nodes=nodes)
+    facts = sharpened(read_source(submission), submission, summary=True)
     facts = replace(facts, warnings=(*facts.warnings, *_contradictions(facts, gpus, nodes, gpu_type)))
     derived = workload(facts, gpu_type, gpus)
     if json_:
@@ -77,6 +78,7 @@ def as_json(facts: SourceFacts, derived: Workload) -> dict[str, Any]:
         "warnings": list(facts.warnings),
         "fingerprint": facts.fingerprint,
         "source": {"state": facts.source.state, "why": facts.source.why},
+        "summary": facts.summary,
     }
 
 
@@ -95,6 +97,8 @@ def _show(facts: SourceFacts, derived: Workload) -> None:
             name, safe(_words(fact), 60), f"{fact.confidence:.0%}", fact.how.replace("_", " "), safe(where, 80)
         )
     console = out()
+    if facts.summary:
+        console.print(f"[italic]{safe(facts.summary, 500)}[/italic] (said by the language model)\n", highlight=False)
     if facts.facts:
         console.print(table)
     else:

@@ -46,6 +46,7 @@ def predict(
     Example: schedmate predict ./train --command "bash run.sh" --gpus 1 --gpu-type A100 --limit 4h --user bo
     """
     from analyzers.types import Submission
+    from schedmate.config import load_settings
     from schedmate.pipeline import Pipeline
 
     submission = Submission(
@@ -59,7 +60,9 @@ def predict(
         limit_s=parse_duration(limit, "--limit") if limit else None,
     )
     store = _history(history)
-    prediction = Pipeline(store).predict(submission)
+    settings = load_settings()
+    pipeline = Pipeline(store, settings, model_within_s=settings.number("llm.wait_s"))
+    prediction = pipeline.predict(submission)
     for warning in [*prediction.warnings, *getattr(store, "warnings", [])]:
         err().print(f"warning: {safe(warning)}", soft_wrap=True)
     if json_:
