@@ -143,7 +143,7 @@ def combined(facts: SourceFacts, asked: Asked, said: SourceAnswer, model: str) -
         if first is not None and first.value != value:
             notes.append(f"says {question.name} {_short(value)} where the first reading has {_short(first.value)}")
             continue
-        confidence = CEILING if trusted and not line.idle and _is_plain(question, asked.lines) else DISTRUSTED
+        confidence = CEILING if trusted and not line.idle and _is_plain(question, value, asked.lines) else DISTRUSTED
         if first is None or first.confidence < confidence:
             new[question.name] = Fact(value, confidence, (SourceEvidence(line.file, line.number),), "model")
     problem = _contradiction({**facts.facts, **new}, new)
@@ -173,11 +173,13 @@ def _accepted(question: Question, said: SourceAnswer, lines: Sequence[Line]) -> 
     return (None, line, problem) if problem else (value, line, "")
 
 
-def _is_plain(question: Question, lines: Sequence[Line]) -> bool:
-    """Whether all lines that give a fact a number give it the same: which of several counts is anybody's guess."""
+def _is_plain(question: Question, value: JsonValue, lines: Sequence[Line]) -> bool:
+    """Whether all lines that give a fact a number give it this one: which of several counts is anybody's guess. What
+    the launch command gives decides."""
     if question.kind not in ("count", "number"):
         return True
-    return len({value for line in lines for value in given(question, line) if not line.prose}) <= 1
+    launch = {number for line in lines if line.file == "launch" for number in given(question, line)}
+    return (launch or {number for line in lines for number in given(question, line) if not line.prose}) == {value}
 
 
 def _contradiction(merged: Mapping[str, Fact], new: Mapping[str, Fact]) -> str:
