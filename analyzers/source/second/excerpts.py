@@ -10,17 +10,17 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from analyzers.source.opened import Opened, Text
 from analyzers.source.second.questions import Question
-from prompts.redaction import redact
-from prompts.templates import visible
+from prompts.outgoing import outgoing, outgoing_lines
 
 LINES_A_QUESTION = 6
 MOST_LINES = 60
 MOST_CHARS = 4_500
 _LONGEST_CHARS = 240
+_COMMAND_CHARS = 2_000
 _PROSE_LINES = 8
 _PROSE = frozenset({"md", "rst", "txt", ""})
 _HASHED = frozenset(
@@ -49,8 +49,10 @@ class Line:
 
 
 def excerpts(opened: Opened, command: str, asked: Sequence[Question], places: Sequence[tuple[str, int]]) -> list[Line]:
-    """The lines worth a second reader's while, in the order of their files; ``places`` are (file, line) to have in."""
-    launch = [Line("launch", 1, part) for part in _split(command.strip()[:2000])]
+    """The lines worth a second reader's while, in the order of their files; ``places`` are (file, line) to have in.
+
+    They are as they will be sent, so that what is quoted is compared with what was seen."""
+    launch = [Line("launch", 1, part[:_LONGEST_CHARS]) for part in _split(outgoing(command.strip())[:_COMMAND_CHARS])]
     code = [line for text in opened.texts for line in code_lines(text)]
     wanted = set(places)
     chosen = {line: 0 for line in code if (line.file, line.number) in wanted}
@@ -103,11 +105,7 @@ def _bounded(launch: list[Line], chosen: dict[Line, int], code: list[Line]) -> l
         kept.add(line)
         chars += cost
     prose = [line for line in chosen if line.prose and line in kept]
-    # as they will be sent, so that what is quoted is compared with what was seen
-    return [
-        replace(line, text=redact(visible(line.text)))
-        for line in (*launch, *prose, *(each for each in code if each in kept))
-    ]
+    return [*launch, *prose, *(each for each in code if each in kept)]
 
 
 def _split(command: str) -> list[str]:
@@ -123,9 +121,14 @@ def code_lines(text: Text) -> Iterator[Line]:
         return
     else:
         rows = _others(text)
-    for number, row in rows:
-        if row.strip():
-            yield Line(text.path, number, row.strip()[:_LONGEST_CHARS], python=text.ending == "py")
+    yield from _lines(text, list(rows))
+
+
+def _lines(text: Text, rows: Sequence[tuple[int, str]], prose: bool = False) -> Iterator[Line]:
+    """What is in the rows, without secrets; these are looked for before a row is cut, and over all rows together."""
+    for (number, _), row in zip(rows, outgoing_lines([row for _, row in rows]), strict=True):
+        if shown := row.strip()[:_LONGEST_CHARS].rstrip():
+            yield Line(text.path, number, shown, prose, text.ending == "py")
 
 
 def _others(text: Text) -> Iterator[tuple[int, str]]:
@@ -175,10 +178,10 @@ def prose_lines(texts: Sequence[Text]) -> list[Line]:
                 for n, r in text.lines
                 if re.search(r"\w{3}", r) and "](http" not in r and "<img" not in r
             ]
-            found += [Line(text.path, n, r[:_LONGEST_CHARS], prose=True) for n, r in rows[:_PROSE_LINES]]
+            found += _lines(text, rows[:_PROSE_LINES], prose=True)
     for text in texts:
         if text.ending == "py":
-            found += [Line(text.path, n, r, prose=True) for n, r in _docstring(text)]
+            found += _lines(text, _docstring(text), prose=True)
             break
     return found
 
@@ -199,4 +202,4 @@ def _docstring(text: Text) -> list[tuple[int, str]]:
             rows.append((number, stripped.partition(mark)[0]))
             break
         rows.append((number, stripped))
-    return [(number, row[:_LONGEST_CHARS]) for number, row in rows if row.strip()][:4]
+    return [(number, row) for number, row in rows if row.strip()][:4]

@@ -7,14 +7,11 @@ are lines for the question that follows, whose answers are checked like any othe
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzers.source.opened import Opened, as_text
 from analyzers.source.second.excerpts import Line, code_lines, prose_lines
-from prompts.redaction import redact
-from prompts.templates import visible
 
 if TYPE_CHECKING:
     from prompts.answers import ExploreStep
@@ -122,8 +119,7 @@ def _lines(path: str, opened: Opened) -> list[Line]:
         return []
     opened.tree.obey(text, path)
     whole = as_text(path, text)
-    lines: Sequence[Line] = [*prose_lines([whole]), *code_lines(whole)]
-    return [replace(line, text=redact(visible(line.text))) for line in lines]
+    return [*prose_lines([whole]), *code_lines(whole)]
 
 
 def _bounded(seen: list[Line]) -> list[Line]:
