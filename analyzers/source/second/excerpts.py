@@ -26,9 +26,36 @@ _PROSE = frozenset({"md", "rst", "txt", ""})
 _HASHED = frozenset(
     {"sh", "bash", "yaml", "yml", "toml", "cfg", "ini", "conf", "gin", "r", "jl", "mk", "slurm", "sbatch"}
 )
-_SLASHED = frozenset({"c", "cc", "cpp", "cu", "h", "hpp", "js", "ts", "java", "go", "rs", "scala", "swift"})
-_HASH = re.compile(r"(?:^|\s)#(?!SBATCH|PBS|BSUB|\$).*")
-_SLASH = re.compile(r"//.*|/\*.*?\*/|^\s*\*.*")
+_SHELL = frozenset({"sh", "bash", "slurm", "sbatch"})
+_SLASHES = re.compile(r"//.*")
+#: How the rest of a line, and text of several, is a comment, by a file's ending; elsewhere it is behind a hash.
+_MARKED = {
+    **dict.fromkeys(
+        "c cc cpp cu cuh h hpp js ts java go rs scala swift kt cs".split(), _SLASHES
+    ),
+    **dict.fromkeys(("lua", "sql", "hs"), re.compile(r"--(?=\s|\W|$).*")),
+    **dict.fromkeys(("m", "tex", "erl"), re.compile(r"%.*")),
+    **dict.fromkeys(("f", "f90", "f95", "f03"), re.compile(r"!.*")),
+    **dict.fromkeys(("ini", "cfg", "conf", "lisp", "clj"), re.compile(r"(?:^|\s);.*")),
+    "json": re.compile(r"^\s*(?://|\"(?:_comment|comment|//|\$comment)\"\s*:).*"),
+}  # fmt: skip
+_C_BLOCK = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
+_BLOCKS = {
+    **{ending: _C_BLOCK for ending, mark in _MARKED.items() if mark is _SLASHES},
+    **dict.fromkeys(("md", "html", "xml"), re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)),
+    "jl": re.compile(r"#=.*?(?:=#|\Z)", re.DOTALL),
+    "lua": re.compile(r"--\[\[.*?(?:\]\]|\Z)", re.DOTALL),
+    "hs": re.compile(r"\{-.*?(?:-\}|\Z)", re.DOTALL),
+}
+#: A line that is a comment for the shell and an order for the scheduler.
+_DIRECTIVE = re.compile(r"\s*#(?:SBATCH|PBS|BSUB|\$)\s+-")
+_HASH = re.compile(r"(?:^|\s)#(?!(?:SBATCH|PBS|BSUB|\$)\s+-).*")
+_LITERAL_OR_COMMENT = re.compile(
+    r"""#[^\n]*|[rbufRBUF]{0,2}(?:\"\"\"(?:[^\\]|\\.)*?(?:\"\"\"|\Z)|'''(?:[^\\]|\\.)*?(?:'''|\Z))"""
+    r"""|\"(?:[^\"\\\n]|\\.)*\"?|'(?:[^'\\\n]|\\.)*'?""",
+    re.DOTALL,
+)
+_ONLY_TEXT = re.compile(r"""\s*[rbufRBUF]{0,2}(?:\"[^\"]*\"?|'[^']*'?)\s*""")
 _NUMBER = re.compile(r"\d")
 _GIVEN = re.compile(r"[=:]|default|range\(|--\w")
 _LINE_STARTS = (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT)
@@ -128,18 +155,22 @@ def _lines(text: Text, rows: Sequence[tuple[int, str]], prose: bool = False) -> 
     """What is in the rows, without secrets; these are looked for before a row is cut, and over all rows together."""
     for (number, _), row in zip(rows, outgoing_lines([row for _, row in rows]), strict=True):
         if shown := row.strip()[:_LONGEST_CHARS].rstrip():
-            yield Line(text.path, number, shown, prose, text.ending == "py")
+            yield Line(text.path, number, shown, prose or bool(_DIRECTIVE.match(shown)), text.ending == "py")
 
 
 def _others(text: Text) -> Iterator[tuple[int, str]]:
-    hashed = text.ending in _HASHED or any(row.startswith("#!") for _, row in text.lines[:1])
-    for number, row in text.lines:
-        if hashed or text.ending not in _SLASHED | {"json"}:
+    whole = "\n".join(row for _, row in text.lines)
+    block = _BLOCKS.get(text.ending)
+    if block is not None:
+        whole = block.sub(lambda match: "\n" * match[0].count("\n"), whole)
+    hashed = text.ending in _HASHED or whole.startswith("#!") or text.ending not in _MARKED
+    for (number, _), row in zip(text.lines, whole.split("\n"), strict=True):
+        if hashed:
             row = _HASH.sub("", row)
-        if text.ending in _SLASHED:
-            row = _SLASH.sub("", row)
-        if text.ending in ("sh", "bash", "slurm", "sbatch") or text.path == "Makefile":
-            for part in [row] if row.startswith("#SBATCH") else _OPTION.split(row):
+        if text.ending in _MARKED:
+            row = _MARKED[text.ending].sub("", row)
+        if text.ending in _SHELL or text.path == "Makefile":
+            for part in [row] if _DIRECTIVE.match(row) else _OPTION.split(row):
                 yield number, part
         else:
             yield number, row
@@ -159,13 +190,24 @@ def _python(text: Text) -> Iterator[tuple[int, str]]:
                     hidden.setdefault(at, []).append((start if at == first else 0, end if at == last else 1 << 30))
             previous = token.type
     except (tokenize.TokenError, SyntaxError, IndentationError, ValueError):
-        # half a program: what can be told from a comment without its context
-        yield from ((number, _HASH.sub("", row)) for number, row in text.lines if '"""' not in row and "'''" not in row)
+        yield from _half_a_program(text)
         return
     for at, (number, row) in enumerate(text.lines, 1):
         for start, end in reversed(hidden.get(at, [])):
             row = row[:start] + row[end:]
         yield number, row
+
+
+def _half_a_program(text: Text) -> Iterator[tuple[int, str]]:
+    """What can be told from comments and texts where a program is no whole one."""
+
+    def shown(match: re.Match[str]) -> str:
+        is_text = match[0].startswith(("'", '"')) and not match[0].startswith(('"""', "'''"))
+        return match[0] if is_text else "\n" * match[0].count("\n")
+
+    whole = _LITERAL_OR_COMMENT.sub(shown, "\n".join(row for _, row in text.lines))
+    for (number, _), row in zip(text.lines, whole.split("\n"), strict=True):
+        yield number, "" if _ONLY_TEXT.fullmatch(row) else row
 
 
 def prose_lines(texts: Sequence[Text]) -> list[Line]:
