@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzers.source.opened import Opened, as_text
-from analyzers.source.second.excerpts import Line, code_lines, prose_lines
+from analyzers.source.second.lines import Line, code_lines, prose_lines
 
 if TYPE_CHECKING:
     from prompts.answers import ExploreStep
@@ -91,7 +91,8 @@ def _files(opened: Opened) -> dict[str, int]:
     for path in opened.tree.listing():
         if len(found) >= MOST_FILES:
             break
-        if path.rpartition(".")[2].lower() not in _BINARY and not path.startswith("."):
+        # a name that can not be shown on one line could pass for another one
+        if path.isprintable() and path.rpartition(".")[2].lower() not in _BINARY and not path.startswith("."):
             size = opened.tree.size_of(path)
             if size is not None and size > 0:
                 found[path] = size
