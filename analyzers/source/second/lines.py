@@ -26,9 +26,7 @@ _SHELL = frozenset({"sh", "bash", "slurm", "sbatch"})
 _SLASHES = re.compile(r"//.*")
 #: How the rest of a line, and text of several, is a comment, by a file's ending; elsewhere it is behind a hash.
 _MARKED = {
-    **dict.fromkeys(
-        ["c", "cc", "cpp", "cu", "cuh", "h", "hpp", "js", "ts", "java", "go", "rs", "scala", "swift", "kt", "cs"], _SLASHES
-    ),
+    **dict.fromkeys("c cc cpp cu cuh h hpp js ts java go rs scala swift kt cs".split(), _SLASHES),  # noqa: SIM905
     **dict.fromkeys(("lua", "sql", "hs"), re.compile(r"--(?=\s|\W|$).*")),
     **dict.fromkeys(("m", "tex", "erl"), re.compile(r"%.*")),
     **dict.fromkeys(("f", "f90", "f95", "f03"), re.compile(r"!.*")),
@@ -42,6 +40,7 @@ _BLOCKS = {
     "jl": re.compile(r"#=.*?(?:=#|\Z)", re.DOTALL),
     "lua": re.compile(r"--\[\[.*?(?:\]\]|\Z)", re.DOTALL),
     "hs": re.compile(r"\{-.*?(?:-\}|\Z)", re.DOTALL),
+    "toml": re.compile(r"""(?<==)\s*(?:\"\"\".*?(?:\"\"\"|\Z)|'''.*?(?:'''|\Z))""", re.DOTALL),
 }
 #: A line that is a comment for the shell and an order for the scheduler.
 _DIRECTIVE = re.compile(r"\s*#(?:SBATCH|PBS|BSUB|\$)\s+-")
@@ -51,13 +50,21 @@ _LITERAL_OR_COMMENT = re.compile(
     r"""|\"(?:[^\"\\\n]|\\.)*\"?|'(?:[^'\\\n]|\\.)*'?""",
     re.DOTALL,
 )
+#: Where a text of several lines begins in YAML, and a here-document or a message in a shell script.
+_YAML_TEXT = re.compile(r"(?:(?P<key>\s*(?:- +)*)[^\s:#\"'{\[][^:#]*:\s+|(?P<item>\s*)- +)(?=[^\s\[{&*#])")
+_YAML_ITEM = re.compile(r"""\s*(?:-(?:\s|$)|[\[{"'\]}]|[^\s:#]+(?: [^\s:#]+)*\s*:(?:\s|$)|---)""")
+_HERE = re.compile(r"<<-?\s*[\"'\\]?(\w+)")
+_SAID = re.compile(r"\s*(?:echo|printf|:|logger|wall|cat)\s")
 _ONLY_TEXT = re.compile(r"""\s*[rbufRBUF]{0,2}(?:\"[^\"]*\"?|'[^']*'?)\s*""")
 _LINE_STARTS = (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT)
 #: From Python 3.12 on the text in an f-string is a token of its own.
 _STRINGS = (tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING))
 #: Lines of a README that tell nothing: badges, pictures, tables.
 _DECORATION = re.compile(r"\]\(http|<img|^\s*\||^\s*<")
-_OPTION = re.compile(r"\s(?=--?[A-Za-z][\w-]*[ =])")
+#: Before an option of a command, but for those in quotes; and what is a comment for the shell.
+_OPTION = re.compile(
+    r"""(?P<quoted>'[^']*(?:'|$)|\"(?:\\.|[^\"\\])*(?:\"|\\?$))|(?:^|\s)\#.*|\s(?=--?[A-Za-z][\w-]*[ =])"""
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +82,17 @@ class Line:
 def command_lines(command: str) -> list[Line]:
     """A command with each option on a line of its own, so that a number stands with its option alone."""
     shown = outgoing(command.strip())[:_COMMAND_CHARS]
-    rows = (part.strip()[:_LONGEST_CHARS] for row in shown.split("\n") for part in _OPTION.split(row))
+    rows = (part.strip()[:_LONGEST_CHARS] for row in shown.split("\n") for part in _options(row))
     return [Line("launch", 1, row) for row in rows if row]
+
+
+def _options(command: str) -> Iterator[str]:
+    at = 0
+    for match in _OPTION.finditer(command):
+        if match["quoted"] is None:
+            yield command[at : match.start()]
+            at = match.end()
+    yield command[at:]
 
 
 def code_lines(text: Text) -> Iterator[Line]:
@@ -92,14 +108,55 @@ def code_lines(text: Text) -> Iterator[Line]:
 
 def _lines(text: Text, rows: Sequence[tuple[int, str]], prose: bool = False) -> Iterator[Line]:
     """What is in the rows, without secrets; these are looked for before a row is cut, and over all rows together."""
+    said = _said(text) if not prose else frozenset()
     for (number, _), row in zip(rows, outgoing_lines([row for _, row in rows]), strict=True):
         if shown := row.strip()[:_LONGEST_CHARS].rstrip():
-            yield Line(text.path, number, shown, prose or bool(_DIRECTIVE.match(shown)), text.ending == "py")
+            yield Line(text.path, number, shown, prose or number in said, text.ending == "py")
+
+
+def _said(text: Text) -> frozenset[int]:
+    """The lines of a configuration or a script that are somebody's words: text of several lines, messages, what a job
+    calls itself."""
+    if text.ending in ("yaml", "yml"):
+        return frozenset(_said_in_yaml(text))
+    if text.ending in _SHELL or any(row.startswith("#!") for _, row in text.lines[:1]):
+        return frozenset(_said_in_script(text))
+    return frozenset()
+
+
+def _said_in_yaml(text: Text) -> Iterator[int]:
+    """Lines of a text of several: all that are indented more than the key, or the item, that it belongs to."""
+    text_of: int | None = None  # the column of that key
+    for number, row in text.lines:
+        if not row.strip():
+            continue
+        indent = len(row) - len(row.lstrip())
+        if text_of is not None and indent > text_of:
+            yield number
+            continue
+        key = _YAML_TEXT.match(row)
+        text_of = None if key is None else len(key["item"] if key["key"] is None else key["key"])
+        if not _YAML_ITEM.match(row):
+            yield number
+
+
+def _said_in_script(text: Text) -> Iterator[int]:
+    end = ""
+    for number, row in text.lines:
+        if end:
+            if row.strip() == end:
+                end = ""
+            yield number
+            continue
+        if here := _HERE.search(row):
+            end = here[1]
+        if _SAID.match(row) or _DIRECTIVE.match(row):
+            yield number
 
 
 def _others(text: Text) -> Iterator[tuple[int, str]]:
     whole = "\n".join(row for _, row in text.lines)
-    block = _BLOCKS.get(text.ending)
+    block = _BLOCKS.get(text.ending)  # what it holds is replaced by as many empty lines
     if block is not None:
         whole = block.sub(lambda match: "\n" * match[0].count("\n"), whole)
     hashed = text.ending in _HASHED or whole.startswith("#!") or text.ending not in _MARKED
@@ -109,7 +166,7 @@ def _others(text: Text) -> Iterator[tuple[int, str]]:
         if text.ending in _MARKED:
             row = _MARKED[text.ending].sub("", row)
         if text.ending in _SHELL or text.path == "Makefile":
-            for part in [row] if _DIRECTIVE.match(row) else _OPTION.split(row):
+            for part in [row] if _DIRECTIVE.match(row) else _options(row):
                 yield number, part
         else:
             yield number, row
