@@ -127,7 +127,8 @@ def _said(text: Text) -> frozenset[int]:
 def _said_in_yaml(text: Text) -> Iterator[int]:
     """Lines of a text of several: all that are indented more than the key, or the item, that it belongs to."""
     text_of: int | None = None  # the column of that key
-    for number, row in text.lines:
+    for number, whole in text.lines:
+        row = whole[:_LONGEST_CHARS]
         if not row.strip():
             continue
         indent = len(row) - len(row.lstrip())
