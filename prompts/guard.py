@@ -20,7 +20,8 @@ from prompts.errors import UserError
 from prompts.gateway import Access, Answer, Check
 from prompts.ladder import Ladder
 from prompts.ledger import Ledger, Spent, today
-from prompts.templates import Message, Template, encodable
+from prompts.outgoing import encodable
+from prompts.templates import Message, Template
 
 A = TypeVar("A", bound=BaseModel)
 

@@ -33,8 +33,9 @@ from prompts.endpoint import (
     TooSlowError,
 )
 from prompts.errors import UserError
+from prompts.outgoing import encodable
 from prompts.redaction import redact
-from prompts.templates import Message, encodable
+from prompts.templates import Message
 
 _CLASSES = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 _LONGEST_REASON_CHARS = 300

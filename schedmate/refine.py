@@ -17,6 +17,7 @@ from analyzers.logs.intake import discover, read_lines
 from analyzers.types import Diagnosis, LogEvidence
 from prompts.errors import UserError
 from prompts.evidence import cited
+from prompts.key_blocks import KeyBlocks
 from prompts.redaction import redact
 from schedmate.config import Settings
 from schedmate.language_model import gateway_for
@@ -110,18 +111,20 @@ def _distil(diagnosis: Diagnosis, path: Path) -> list[_Line]:
     order = 0
     for source in discover(path):
         tail: list[tuple[int, _Line]] = []
+        keys = KeyBlocks()
         for read in read_lines(source):
             order += 1
             if order > _MOST_LINES_READ:
                 break
-            if not read.text.strip():
+            text = keys.without(read.text)
+            if not text.strip():
                 continue
-            line = _Line(read.file, read.number, read.text[:_LONGEST_LINE_CHARS])
+            line = _Line(read.file, read.number, text)
             tail = [*tail[-(_TAIL_LINES - 1) :], (order, line)]
             if read.number in around.get(read.file, ()):
                 first.append((0 if (read.file, read.number) in cited else 2, order, line))
-            elif len(seen) < _TROUBLE_LINES and _TROUBLE.search(line.text):
-                shape = _DIGITS.sub("#", line.text)
+            elif len(seen) < _TROUBLE_LINES and _TROUBLE.search(line.text[:_LONGEST_LINE_CHARS]):
+                shape = _DIGITS.sub("#", line.text[:_LONGEST_LINE_CHARS])
                 if shape not in seen:
                     seen.add(shape)
                     first.append((1, order, line))
@@ -130,14 +133,14 @@ def _distil(diagnosis: Diagnosis, path: Path) -> list[_Line]:
 
 
 def _within_bounds(candidates: list[tuple[int, int, _Line]]) -> list[_Line]:
-    from prompts.templates import visible
+    from prompts.outgoing import outgoing_line
 
     kept: dict[int, _Line] = {}
     chars = 0
     for _, order, line in sorted(candidates, key=lambda item: item[:2]):
         if order in kept or len(kept) >= _MOST_LINES:
             continue
-        line = replace(line, text=redact(visible(line.text)))
+        line = replace(line, text=outgoing_line(line.text, _LONGEST_LINE_CHARS))
         chars += len(line.text) + len(line.file) + 16
         if chars > _MOST_CHARS:
             break
