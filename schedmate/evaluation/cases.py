@@ -52,8 +52,12 @@ def job_cases(labels: Path, trees: Path, limit: int | None = None) -> Cases:
         problem = _job_problem(row)
         if problem:
             return problem
-        folder = _inside(trees, row["repo"].replace("/", "+"), row.get("workdir") or ".")
-        return Case("jobs", row, folder) if folder is not None and folder.is_dir() else "without a source tree"
+        # as benchmarks keep them, or simply where they lie
+        for repo in (row["repo"].replace("/", "+"), row["repo"]):
+            folder = _inside(trees, repo, row.get("workdir") or ".")
+            if folder is not None and folder.is_dir():
+                return Case("jobs", row, folder)
+        return "without a source tree"
 
     return _cases(labels, case, limit)
 

@@ -41,12 +41,17 @@ class Counts:
     without: Counter[State] = field(default_factory=Counter)
     with_model: Counter[State] = field(default_factory=Counter)
     changed: Counter[tuple[State, State]] = field(default_factory=Counter)
+    #: Of those that are wanted, right ones: a label may accept a value that it does not want said.
+    found_without: int = 0
+    found_with_model: int = 0
 
     def add(self, wanted: bool, without: State, with_model: State) -> None:
         """Count one case."""
         self.wanted += wanted
         self.without[without] += 1
         self.with_model[with_model] += 1
+        self.found_without += wanted and without == "right"
+        self.found_with_model += wanted and with_model == "right"
         if without != with_model:
             self.changed[without, with_model] += 1
 
@@ -55,6 +60,8 @@ class Counts:
         self.without += other.without
         self.with_model += other.with_model
         self.changed += other.changed
+        self.found_without += other.found_without
+        self.found_with_model += other.found_with_model
         return self
 
 
@@ -84,7 +91,7 @@ def quality(counts: Counts, *, with_model: bool) -> dict[str, Any]:
         "wrong": states["wrong"],
         "guesses": states["guess"],
         "precision": _share(right, said),
-        "recall": _share(right, counts.wanted),
+        "recall": _share(counts.found_with_model if with_model else counts.found_without, counts.wanted),
     }
 
 
