@@ -219,6 +219,7 @@ def _plain(facts: SourceFacts) -> dict[str, Any]:
         "warnings": list(facts.warnings),
         "fingerprint": facts.fingerprint,
         "source": [facts.source.state, facts.source.why],
+        "summary": facts.summary,
     }
 
 
@@ -231,13 +232,16 @@ def _facts_from(answer: Mapping[str, Any]) -> SourceFacts:
     facts, request = answer["facts"], answer["request"]
     state, why = answer["source"]
     _require(set(facts) <= set(FACT_NAMES) and set(request) <= set(REQUEST_NAMES) and state in get_args(SourceState))
-    _require(all(isinstance(text, str) for text in (why, answer["fingerprint"], *answer["warnings"])))
+    _require(
+        all(isinstance(text, str) for text in (why, answer["fingerprint"], answer["summary"], *answer["warnings"]))
+    )
     return SourceFacts(
         {name: _fact(row) for name, row in facts.items()},
         tuple(answer["warnings"]),
         answer["fingerprint"],
         {name: _fact(row) for name, row in request.items()},
         SourceReading(state, why),
+        answer["summary"],
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from analyzers.source.opened import Opened, as_text
-from analyzers.source.second.excerpts import Line, code_lines, prose_lines
+from analyzers.source.second.lines import Line, code_lines, prose_lines
 from prompts.redaction import redact
 from prompts.templates import visible
 
