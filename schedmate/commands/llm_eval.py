@@ -156,7 +156,7 @@ def _identity(settings: Settings) -> str:
         return f"none {version('schedmate')}"
     from prompts.templates import load_template
 
-    asked = [load_template(name).title for name in ("read_source", "explore_source", "refine_diagnosis")]
+    asked = [repr(load_template(name)) for name in ("read_source", "explore_source", "refine_diagnosis")]
     names = ("llm.provider", "llm.model", "llm.base_url")
     return " ".join([*(settings.text(name) for name in names), *asked, version("schedmate")])
 

@@ -75,7 +75,7 @@ def _verdict_of_set(head: Counts) -> Verdict:
     """Helps: recall rises and precision keeps within a point. Mixed: recall rises, precision falls further."""
     before, after = quality(head, with_model=False), quality(head, with_model=True)
     rises = after["right"] > before["right"]
-    fell = 100.0 * ((before["precision"] or 0.0) - (after["precision"] or 0.0)) > MOST_FALL_POINTS
+    fell = 100.0 * ((before["precision"] or 0.0) - (after["precision"] or 0.0)) > MOST_FALL_POINTS + 1e-9
     told = changes(head)
     if rises:
         return "mixed" if fell else "helps"
