@@ -50,11 +50,16 @@ def _set(title: str, found: Mapping[str, Any]) -> None:
     heads = ["labelled", "precision", "recall", *(["precision with", "recall with"] if asked else [])]
     for head in (*heads, *(name for name, _ in _CHANGES if asked)):
         table.add_column(head, justify="right")
-    for line in found["by_name"]:
+    shown = [line for line in found["by_name"] if not asked or any(line["changes"].values())]
+    for line in shown:
         table.add_row(*_cells(line["name"], line, asked=asked))
-    if title == "Jobs":
+    if title == "Jobs" or not shown:
         table.add_row(*_cells(found["judged_by"], found["total"], asked=asked), style="bold")
     out().print(table)
+    if len(shown) < len(found["by_name"]):
+        out().print(
+            f"the other {len(found['by_name']) - len(shown)} are as they are without the model (--json has them)"
+        )
     blamed = f"innocent ranks or nodes blamed: {found['blamed_without']}"
     if title == "Logs":
         out().print(blamed + (f" without, {found['blamed_with']} with" if asked else ""))

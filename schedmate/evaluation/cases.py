@@ -74,7 +74,7 @@ def log_cases(labels: Path, files: Path | None, limit: int | None = None) -> Cas
         if isinstance(row.get("log"), str):
             return Case("logs", row, text=row["log"])
         path = None if files is None else _log_path(files, [str(name) for name in listed(row["files"])])
-        return Case("logs", row, path) if path is not None and path.exists() else "without its log files"
+        return Case("logs", row, path) if path is not None else "without its log files"
 
     return _cases(labels, case, limit)
 
@@ -162,8 +162,12 @@ def _log_path(root: Path, names: list[str]) -> Path | None:
 
 
 def _inside(root: Path, *parts: str) -> Path | None:
-    """A path below ``root`` (which may be a link to wherever it lies), None for a name that leads out of it."""
+    """A path below ``root`` (which may be a link to wherever it lies), None where there is none or it leads out."""
     named = Path(*parts)
-    if named.is_absolute() or ".." in named.parts or "\0" in str(named):
+    if named.is_absolute() or ".." in named.parts:
         return None
-    return root.resolve() / named
+    path = root.resolve() / named
+    try:
+        return path if path.exists() else None
+    except (OSError, ValueError):  # no name that a file can have
+        return None

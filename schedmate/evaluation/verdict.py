@@ -117,8 +117,8 @@ def _sentences(verdict: Verdict, sets: Mapping[str, Any], questions: Mapping[str
         told, before, after = of_set["total"]["changes"], of_set["total"]["without"], of_set["total"]["with_model"]
         what = "facts" if kind == "jobs" else "categories"
         words.append(
-            f"{kind.capitalize()} ({of_set['cases']}): {told['added_right']} right {what} added, "
-            f"{told['added_wrong']} wrong ones added, {told['mended']} mended, {told['broken']} broken; precision "
+            f"{kind.capitalize()} ({of_set['cases']}): {what} added right {told['added_right']}, added wrong "
+            f"{told['added_wrong']}, mended {told['mended']}, broken {told['broken']}; precision "
             f"{_percent(before['precision'])} -> {_percent(after['precision'])}, recall "
             f"{_percent(before['recall'])} -> {_percent(after['recall'])}."
         )

@@ -135,7 +135,7 @@ def test_a_model_that_adds_right_facts(schedmate: Any, scripted: Any, steps: Any
     assert (questions["tokens_sent"], questions["tokens_received"], questions["cost"]) == (3, 3, 9.0)
     assert questions["by_rung"][0]["requests"] == questions["by_rung"][0]["accepted"] == 3
     assert [reason["count"] for reason in found["rejected"]] == [1]
-    assert found["verdict"] == "helps" and "5 right facts added" in found["says"]
+    assert found["verdict"] == "helps" and "facts added right 5, added wrong 0" in found["says"]
 
 
 def test_a_model_that_lies_with_lines_that_exist(
