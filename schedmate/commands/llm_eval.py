@@ -33,6 +33,9 @@ def evaluate(
         Path | None, typer.Option("--log-files", help="Folder of the logs that labels name.", metavar="DIR")
     ] = None,
     limit: Annotated[int | None, typer.Option(help="No more than so many jobs, and logs.", min=1, max=100_000)] = None,
+    blind: Annotated[
+        bool, typer.Option("--blind", help="Logs as if no rule knew their cause: what the model does on news.")
+    ] = False,
     kept: Annotated[
         Path | None,
         typer.Option("--out", help="Keep each case here as it is done; a second run goes on.", metavar="FILE"),
@@ -41,8 +44,9 @@ def evaluate(
 ) -> None:
     """Read labelled jobs and logs without the configured model and with it: what it adds, breaks, costs and takes.
 
-    Without --jobs and --logs a small synthetic set is used, of which the readers know nearly all. Exit code 1: the
-    model does harm, or no answer of it could be used.
+    The model is only asked about logs that the rules are unsure of; --blind asks it about all that failed. Without
+    --jobs and --logs a small synthetic set is used, of which the readers know nearly all. Exit code 1: the model does
+    harm, or no answer of it could be used.
 
     Example: schedmate --set llm.provider=openai --set llm.model=M llm eval --jobs LABELS.jsonl --trees DIR
     """
@@ -58,11 +62,11 @@ def evaluate(
         sets = _sets(jobs, trees, logs, log_files, limit, Path(scratch))
         rows = None if kept is None else KeptRows(kept)
         try:
-            result, interrupted = _run(sets, settings, rows)
+            result, interrupted = _run(sets, settings, rows, blind=blind)
         finally:
             if rows is not None:
                 rows.close()
-    result["synthetic"] = jobs is None and logs is None
+    result |= {"synthetic": jobs is None and logs is None, "blind": blind}
     _tell(result, json_=json_)
     if interrupted:
         err().print("interrupted" + ("" if kept is None else "; run the same command again to go on"))
@@ -96,7 +100,9 @@ def _sets(
     return found
 
 
-def _run(sets: Mapping[str, Cases], settings: Settings, kept: KeptRows | None) -> tuple[dict[str, Any], bool]:
+def _run(
+    sets: Mapping[str, Cases], settings: Settings, kept: KeptRows | None, *, blind: bool
+) -> tuple[dict[str, Any], bool]:
     """(The result, whether it was interrupted and so is one of the cases that were done)."""
     from prompts.redaction import redact
     from schedmate.evaluation.report import Prices
@@ -109,7 +115,7 @@ def _run(sets: Mapping[str, Cases], settings: Settings, kept: KeptRows | None) -
     with progress("evaluating", total) as advance:
         try:
             for kind, found in sets.items():
-                _read(found, settings, kept, rows[kind], advance)
+                _read(found, settings, kept, rows[kind], advance, blind=blind and kind == "logs")
         except KeyboardInterrupt:
             interrupted = True
     prices = Prices(
@@ -128,20 +134,26 @@ def _run(sets: Mapping[str, Cases], settings: Settings, kept: KeptRows | None) -
 
 
 def _read(
-    found: Cases, settings: Settings, kept: KeptRows | None, rows: list[Row], advance: Callable[[int], None]
+    found: Cases,
+    settings: Settings,
+    kept: KeptRows | None,
+    rows: list[Row],
+    advance: Callable[[int], None],
+    *,
+    blind: bool,
 ) -> None:
     """Fill ``rows`` with what is kept, then with what is read now; what was read stays in it when interrupted."""
     from schedmate.evaluation.run import key_of, rows_of
     from schedmate.language_model import gateway_for
 
     gateway = None if settings.text("llm.provider") == "none" else gateway_for(settings)
-    model = _identity(settings)
+    model = _identity(settings) + (" blind" if blind else "")
     keys = [key_of(case, model) for case in found.cases]
     done = {} if kept is None else kept.done(keys)
     rows += done.values()
     advance(len(done))
     left = [case for case, key in zip(found.cases, keys, strict=True) if key not in done]
-    for row in rows_of(left, settings, gateway, model):
+    for row in rows_of(left, settings, gateway, model, blind=blind):
         if kept is not None:
             kept.add(row)
         rows.append(row)

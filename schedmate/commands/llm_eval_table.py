@@ -24,6 +24,8 @@ def show(result: Mapping[str, Any]) -> None:
             "Label your own (docs/language-model.md).",
             soft_wrap=True,
         )
+    if result["blind"]:
+        err().print("Logs are read as if no rule knew their cause.", soft_wrap=True)
     for kind, title in (("jobs", "Jobs"), ("logs", "Logs")):
         if result[kind] is not None:
             _set(title, result[kind])

@@ -25,6 +25,8 @@ from schedmate.source import read_source, sharpened
 
 _TOLD = "language model: "
 _UNREAD = Diagnosis("unknown", "", 0.0)
+#: What the rules say of a failure that none of them knows.
+_BLIND = Diagnosis("unknown", "no-cause-found", 0.2, summary="The job failed, and no line is known to say why.")
 
 
 class Item(TypedDict):
@@ -59,15 +61,21 @@ def key_of(case: Case, model: str) -> str:
     return hashlib.sha256(words.encode("utf-8", "backslashreplace")).hexdigest()[:24]
 
 
-def rows_of(cases: Sequence[Case], settings: Settings, gateway: Gateway | None, model: str) -> Iterator[Row]:
-    """Read one case after the other; ``gateway`` None leaves the second reading out.
+def rows_of(
+    cases: Sequence[Case], settings: Settings, gateway: Gateway | None, model: str, *, blind: bool = False
+) -> Iterator[Row]:
+    """Read one case after the other; ``gateway`` None leaves the second reading out, ``blind`` the rules that find the
+    causes in logs (whether a job failed at all is still theirs to say).
 
     Raises nothing for what a case holds or an endpoint does.
     """
     recorder = None if gateway is None else Recorder(gateway)
     for case in cases:
-        read = _job if case.kind == "jobs" else _log
-        yield read(case, settings, recorder, key_of(case, model))
+        key = key_of(case, model)
+        if case.kind == "jobs":
+            yield _job(case, settings, recorder, key)
+        else:
+            yield _log(case, settings, recorder, key, blind=blind)
 
 
 def _job(case: Case, settings: Settings, recorder: Recorder | None, key: str) -> Row:
@@ -93,7 +101,7 @@ def _job(case: Case, settings: Settings, recorder: Recorder | None, key: str) ->
     return _asked(row, recorder, first.warnings, second.warnings)
 
 
-def _log(case: Case, settings: Settings, recorder: Recorder | None, key: str) -> Row:
+def _log(case: Case, settings: Settings, recorder: Recorder | None, key: str, *, blind: bool) -> Row:
     with tempfile.TemporaryDirectory(prefix="schedmate-eval-") as scratch:
         path = case.path
         if path is None:
@@ -105,6 +113,8 @@ def _log(case: Case, settings: Settings, recorder: Recorder | None, key: str) ->
             first = diagnose(path)
         except UserError as problem:
             first, error = _UNREAD, problem.what
+        if blind and first.category != "none" and not error:
+            first = _BLIND
         middle = time.monotonic()
         second = first
         if recorder is not None and not error:

@@ -23,6 +23,8 @@ from schedmate.evaluation.run import Row
 Verdict = Literal["no_model", "no_cases", "nothing_to_ask", "no_answer", "helps", "mixed", "no_difference", "harms"]
 #: Precision may fall by so many points before that counts as harm.
 MOST_FALL_POINTS = 1.0
+#: Where nothing was said without the model, so much of what it says must be right for it to help.
+_RELIABLE = 0.9
 #: With fewer changes than this the figures are told to be few.
 _FEW = 20
 #: What a set is judged by: all facts of a job, and of a log its category.
@@ -72,10 +74,11 @@ def _set(kind: str, rows: Sequence[Row], skipped: Mapping[str, int], *, asked: b
 
 
 def _verdict_of_set(head: Counts) -> Verdict:
-    """Helps: recall rises and precision keeps within a point. Mixed: recall rises, precision falls further."""
+    """Helps: more is right, and precision keeps within a point (or is high). Mixed: more is right, and more wrong."""
     before, after = quality(head, with_model=False), quality(head, with_model=True)
     rises = after["right"] > before["right"]
-    fell = 100.0 * ((before["precision"] or 0.0) - (after["precision"] or 0.0)) > MOST_FALL_POINTS + 1e-9
+    lowest = _RELIABLE if before["precision"] is None else before["precision"] - MOST_FALL_POINTS / 100.0
+    fell = (after["precision"] or 0.0) < lowest - 1e-9
     told = changes(head)
     if rises:
         return "mixed" if fell else "helps"

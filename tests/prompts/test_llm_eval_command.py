@@ -235,6 +235,28 @@ def test_what_a_budget_kept_from_being_asked_is_asked_later(
     assert rich["questions"]["accepted"] == 3 and rich["done"] == 3
 
 
+def test_logs_that_the_rules_know_are_asked_about_only_blindly(
+    schedmate: Any, scripted: Any, steps: Any, tmp_path: Path
+) -> None:
+    logs = tmp_path / "logs.jsonl"
+    known = "rank 0: step 1 loss 2\n[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n"
+    rows = [
+        {"id": "memory", "log": known, "category": "resource-request"},
+        {"id": "healthy", "log": "step 1/2 loss 2.0\nstep 2/2 loss 1.9\ntraining finished\n", "category": "none"},
+    ]
+    logs.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = {**CAUSE, "category": "resource-request", "culprit_rank": 0}
+    scripted.script = [model(steps, {}, {**told, "evidence": [{"line": 2, "quote": "CUDA out of memory"}]})]
+    words = ["--logs", str(logs), "--out", str(tmp_path / "kept.jsonl")]
+    found = llm_eval(schedmate, scripted, *words)
+    assert found["verdict"] == "nothing_to_ask" and found["logs"]["total"]["without"]["right"] == 2
+    assert not scripted.requests and not found["blind"]
+    blind = llm_eval(schedmate, scripted, *words, "--blind")
+    assert blind["blind"] and len(scripted.requests) == 1, "not about the one that did not fail"
+    total = blind["logs"]["total"]
+    assert (total["without"]["right"], total["with_model"]["right"], total["changes"]["added_right"]) == (1, 2, 1)
+
+
 def test_kept_answers_cost_nothing(schedmate: Any, scripted: Any, steps: Any, sets: list[str]) -> None:
     scripted.script = [model(steps, RIGHT)]
     first = llm_eval(schedmate, scripted, *sets)

@@ -240,6 +240,13 @@ def test_the_verdict(items: list[tuple[str, bool, State, State]], verdict: str) 
     assert found["logs"] is None
 
 
+@pytest.mark.parametrize(("wrong", "verdict"), [(0, "helps"), (1, "helps"), (2, "mixed")])
+def test_where_nothing_was_said_before_most_must_be_right(wrong: int, verdict: str) -> None:
+    asked = [question(("json_schema", True, 1.0, 1, 1))]
+    rows = [row(*[("category", True, "silent", "right")] * 9, *[BAD] * wrong, questions=asked)]
+    assert result_of({"jobs": rows}, {"jobs": {}}, Prices(), asked=True)["verdict"] == verdict
+
+
 def test_verdicts_about_nothing() -> None:
     def verdict(rows: list[Row], asked: bool = True) -> str:
         return str(result_of({"jobs": rows}, {"jobs": {}}, Prices(), asked=asked)["verdict"])
