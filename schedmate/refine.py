@@ -24,6 +24,7 @@ from schedmate.language_model import gateway_for
 
 if TYPE_CHECKING:
     from prompts.answers import Quote, RefinedDiagnosis
+    from prompts.gateway import Gateway
 
 #: A static reading below this confidence, or of an unknown category, is put to the model.
 UNSURE_BELOW = 0.5
@@ -60,25 +61,27 @@ def needs_refining(diagnosis: Diagnosis) -> bool:
     return diagnosis.category == "unknown" or diagnosis.confidence < UNSURE_BELOW
 
 
-def refine_diagnosis(diagnosis: Diagnosis, path: Path, settings: Settings) -> Diagnosis:
+def refine_diagnosis(
+    diagnosis: Diagnosis, path: Path, settings: Settings, *, gateway: Gateway | None = None
+) -> Diagnosis:
     """The diagnosis of the log (file or folder) at ``path``, sharpened by the configured model where it is unsure.
 
-    With no model configured the diagnosis comes back as it is. Never raises for what the endpoint does; raises
-    `UserError` when the configuration of the model is incomplete.
+    ``gateway`` is asked in the place of the configured one. With no model configured the diagnosis comes back as it is.
+    Never raises for what the endpoint does; raises `UserError` when the configuration of the model is incomplete.
     """
-    if settings.text("llm.provider") == "none" or not needs_refining(diagnosis):
+    if (gateway is None and settings.text("llm.provider") == "none") or not needs_refining(diagnosis):
         return diagnosis
     # what only a model needs is imported only when there is one
     from prompts.answers import RefinedDiagnosis
     from prompts.templates import load_template
 
-    gateway = gateway_for(settings)
+    asked = gateway if gateway is not None else gateway_for(settings)
     try:
         lines = _distil(diagnosis, path)
     except UserError as error:
         return _noted(diagnosis, f"the log could not be read again ({error.what})")
     shown = "\n".join(f"[{index}] {line.file}:{line.number}| {line.text}" for index, line in enumerate(lines, 1))
-    answer = gateway.ask(
+    answer = asked.ask(
         load_template("refine_diagnosis"),
         RefinedDiagnosis,
         {"static_reading": _in_words(diagnosis), "lines": shown},
