@@ -77,7 +77,7 @@ def _ranks(random: Random) -> Iterator[str]:
     """Four ranks' lines mixed."""
     for step in range(1, 3500):
         for rank in sorted(range(4), key=lambda _: random.random()):
-            yield f"{rank}: {_at(step * 2)} step {step}/9000 loss {3 - step / 5e3 + random.random() / 50:.4f} 12 GiB\n"
+            yield f"{rank}: {_at(step * 2)} step {step}/9000 loss {3 - step / 5e3:.4f} 12 GiB\n"
 
 
 def _table(random: Random) -> Iterator[str]:
