@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from analyzers.logs.companions import LogFile, describe, is_no_log, sort_key
 from prompts.errors import UserError
 
@@ -27,6 +29,7 @@ __all__ = ["LogFile", "LogLine", "discover", "read_blocks", "read_lines"]
 KEPT_BYTES = 64 * 1024
 CHUNK_BYTES = 1024 * 1024
 HEAD_BYTES = 32 * 1024
+_NEWLINE = 10
 MAX_FILES = 20_000
 MAX_DEPTH = 12
 
@@ -182,6 +185,13 @@ def read_lines(file: LogFile, warn: Warn = _ignore) -> Iterator[LogLine]:
             number += 1
 
 
+def count_lines(block: bytes, start: int, end: int) -> int:
+    """How many lines end between two offsets."""
+    if end - start < 4096:
+        return block.count(b"\n", start, end)
+    return int(np.count_nonzero(np.frombuffer(block, np.uint8, end - start, start) == _NEWLINE))
+
+
 def clean(block: bytes) -> str:
     """A block of lines as text: decoded (UTF-8, else Latin-1 line by line), without terminal escapes."""
     if b"\r\n" in block:
@@ -229,7 +239,7 @@ def read_blocks(file: LogFile, warn: Warn = _ignore) -> Iterator[tuple[int, byte
         if cut:
             block = data[:cut]
             yield number, block.removesuffix(b"\n").removesuffix(b"\r")
-            number += block.count(b"\n")
+            number += count_lines(block, 0, len(block))
     if carry:
         yield number, carry.removesuffix(b"\r")
 

@@ -17,7 +17,8 @@ _MAX_EVIDENCE = 400
 @dataclass(slots=True)
 class Record:
     """One progress record. ``order`` counts records over the whole input; ``lap`` grows when the step falls back;
-    ``time`` is in Unix seconds (or seconds on a clock without a year); the rest as in `Reading`."""
+    ``time`` is in Unix seconds (or seconds on a clock without a year); ``gap`` counts the stretches of the input that
+    were passed over before it; the rest as in `Reading`."""
 
     file: str
     number: int
@@ -33,6 +34,7 @@ class Record:
     elapsed: float | None = None
     pace: float | None = None
     eta: float | None = None
+    gap: int = 0
 
     def evidence(self) -> LogEvidence:
         """The line this was read from."""
@@ -80,9 +82,15 @@ class Series:
         self._recent.append(record)
 
     def _compare(self, previous: Record, record: Record) -> None:
+        """How the record follows on the one before. Over a gap, restarts may have been passed over: they are not
+        counted, and where steps restart without an epoch a new stretch begins."""
         new_epoch = None not in (previous.epoch, record.epoch) and record.epoch != previous.epoch
         if record.step is None or previous.step is None:
             return
+        if record.gap != previous.gap:
+            new_epoch = False
+            if record.lap and record.epoch is None and not self.is_mined and record.step >= previous.step:
+                record.lap += 1
         if record.step < previous.step:
             record.lap += 1
             self.laps_with_new_epoch += new_epoch

@@ -14,6 +14,7 @@ from analyzers.logs.mining import Candidate
 from analyzers.logs.prefix import NO_YEAR, strip_prefix, time_within
 from analyzers.logs.reading import Reading, read_line, read_row
 from analyzers.logs.series import Record, Series
+from analyzers.logs.words import Worded
 
 _MAX_SERIES = 3000
 _MAX_MINED = 300
@@ -31,15 +32,20 @@ _NAME = re.compile(r"[A-Za-z_][\w ./()%@:-]*")
 _TABLE = re.compile(
     r"[^,]*,[^,]*,|[^\t]*\t|[^;]*;[^;]*;|\s*(?i:epoch|step|iter|iteration)\s+[A-Za-z_]\S*\s+[A-Za-z_]\S*"
 )
-_FINISHED = re.compile(
+FINISHED = Worded(
     r"(?i)train(?:ing)? (?:has )?(?:completed|complete|finished|done|ended)|finished training|done training|"
-    r"`?Trainer\.fit`? stopped|train_runtime|job (?:completed|finished)|early stopping|exiting program|all done"
+    r"`?Trainer\.fit`? stopped|train_runtime|job (?:completed|finished)|early stopping|exiting program|all done",
+    "train early exiting job done",
 )
-_BROKEN = re.compile(
+BROKEN = Worded(
     r"(?i)\bloss (?:is|was|became|becomes|has become|went to|turned|is now)\W{0,3}(?:-?inf|nan|not finite|non-?finite)"
-    r"|non-?finite loss|\bnan loss|loss nan\b|loss scale already at minimum"
+    r"|non-?finite loss|\bnan loss|loss nan\b|loss scale already at minimum",
+    "loss",
 )
-_PAUSING = re.compile(r"(?i)eval|validat|checkpoint|saving|sampling|testing|generating|compil")
+PAUSING = Worded(
+    r"(?i)eval|validat|checkpoint|saving|sampling|testing|generating|compil",
+    "eval validat checkpoint saving sampling testing generating compil",
+)
 
 
 @dataclass(slots=True)
@@ -139,6 +145,7 @@ class Tracker:
     _stamps: deque[float] = field(default_factory=deque)
     _stamped: Record | None = None
     _since_stamp: int = 0
+    _gaps: int = 0
     _mined: int = 0
     _file: str = ""
     _file_rank: int | None = None
@@ -159,6 +166,11 @@ class Tracker:
             self.ends[self._file] = end
         if self._stamps and (not self.stamps or self._stamps[-1] >= self.stamps[-1]):
             self.stamps, self.stamped, self.since_stamp = self._stamps, self._stamped, self._since_stamp
+
+    def gap(self) -> None:
+        """Some of the file is passed over here."""
+        self._gaps += 1
+        self._latest.clear()
 
     def present(self, last: float) -> float | None:
         """``now`` in seconds, or None when it is not given. Where the log's ``last`` time has no date, this is the
@@ -198,7 +210,7 @@ class Tracker:
         if not text or text.isspace():
             return
         if time is None:
-            time = strip_prefix(text[:_STAMP_WITHIN]).time or time_within(text, _STAMP_WITHIN)
+            time = strip_prefix(text).time or time_within(text, _STAMP_WITHIN)
         self._since_stamp += 1
         if time is not None:
             self._stamp(self._clock.seconds(time), number, text)
@@ -214,11 +226,11 @@ class Tracker:
 
     def _note(self, number: int, text: str) -> None:
         """A line that counts nothing may still say that the job is done, pauses, or has a broken loss."""
-        if _FINISHED.search(text, 0, 300):
+        if FINISHED.search(text, 300):
             self.finished_at = self.order
-        if _BROKEN.search(text, 0, 500):
+        if BROKEN.search(text, 500):
             self.broken = Record(self._file, number, text[:_MAX_TEXT], self.order, 0)
-        if _PAUSING.search(text, 0, 300):
+        if PAUSING.search(text, 300):
             self.pausing_at = self.order
 
     def _row(self, text: str) -> Reading | None:
@@ -252,7 +264,7 @@ class Tracker:
             self.pausing_at = self.order
         record = Record(
             self._file, number, text[:_MAX_TEXT], self.order, 0, reading.step, reading.total, reading.epoch,
-            reading.epochs, reading.loss, time, reading.elapsed, reading.pace, reading.eta,
+            reading.epochs, reading.loss, time, reading.elapsed, reading.pace, reading.eta, self._gaps,
         )  # fmt: skip
         context = self._contexts.setdefault(rank, Context())
         if record.step is None and record.epoch is not None:
@@ -292,6 +304,7 @@ class Tracker:
         mined = Record(
             record.file, record.number, record.text, record.order, 0, candidate.step, candidate.total, context.epoch,
             loss=record.loss, time=record.time, elapsed=record.elapsed, pace=record.pace, eta=record.eta,
+            gap=record.gap,
         )  # fmt: skip
         self._add(found, mined)
 
