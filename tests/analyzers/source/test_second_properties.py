@@ -37,7 +37,7 @@ ENDINGS = (
 )
 MARK = "ZQXJ"
 #: What opens, closes and escapes in the languages that jobs are written in.
-MARKS = """# ' " \\ /* */ // -- --[[ ]] #= =# % { } ( ) [ ] : = , | > f' <<EOF EOF epochs lr batch_size =3 1e5 -1 x password="""
+MARKS = """# ' " \\ /* */ // -- --[[ ]] #= =# % { } ( ) [ ] : = , | > f' <<EOF EOF"""
 SPACED = [
     "\n",
     "\n",
@@ -53,7 +53,8 @@ SPACED = [
     "echo ",
 ]
 ODD = ['"""', "'''", "\t", "\x0c", "\r", "\x00", "é", "٣", "\u2028", "\ud800"]
-PIECES = st.sampled_from([*MARKS.split(), *SPACED, *ODD])
+WORDS = "epochs lr batch_size =3 1e5 -1 x password="
+PIECES = st.sampled_from([*MARKS.split(), *WORDS.split(), *SPACED, *ODD])
 TEXTS = st.lists(PIECES | st.text(max_size=8), max_size=40).map("".join)
 
 
