@@ -170,7 +170,8 @@ def _identity(settings: Settings) -> str:
 
     asked = [repr(load_template(name)) for name in ("read_source", "explore_source", "refine_diagnosis")]
     names = ("llm.provider", "llm.model", "llm.base_url")
-    return " ".join([*(settings.text(name) for name in names), *asked, version("schedmate")])
+    limits = [settings.number("llm.timeout_s"), *map(settings.integer, ("llm.tokens_per_call", "llm.looks"))]
+    return " ".join([*(settings.text(name) for name in names), *map(str, limits), *asked, version("schedmate")])
 
 
 def _tell(result: dict[str, Any], *, json_: bool) -> None:

@@ -193,6 +193,7 @@ def test_a_model_that_breaks_half_way_and_a_run_that_goes_on(
     assert again["questions"]["accepted"] == 3 and len(scripted.requests) == asked + 2
     assert [json.loads(line)["id"] for line in kept.read_text().splitlines()] == ["one", "two", "tray"]
 
+    assert llm_eval(schedmate, scripted, *words, timeout_s="6")["questions"]["cached"] == 3, "more time may tell more"
     other = llm_eval(schedmate, scripted, *words, model="other")
     assert other["model"] == "other" and len(scripted.requests) == asked + 5, "another model is asked anew"
 
