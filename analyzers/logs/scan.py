@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from analyzers.logs import worth
@@ -46,11 +46,15 @@ class Detail:
 
 def feed(file: LogFile, tracker: Tracker, warn: Callable[[str], None], detail: Detail | None = None) -> None:
     """Read the whole file into ``tracker`` (after its `begin`)."""
-    detail = detail or Detail()
+    feed_blocks(read_blocks(file, warn), tracker, detail or Detail())
+
+
+def feed_blocks(blocks: Iterable[tuple[int, bytes]], tracker: Tracker, detail: Detail) -> None:
+    """Read blocks of lines that follow on each other, each with the number of its first line."""
     middle = _Middle(tracker, detail.by_shape_bytes)
     waiting: deque[tuple[int, bytes]] = deque()
     held, head_left = 0, detail.head_bytes
-    for number, block in read_blocks(file, warn):
+    for number, block in blocks:
         if head_left > 0:
             beginning, number, block = _split(number, block, head_left)
             head_left -= len(beginning[1]) + 1

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from analyzers.logs.formats import LogFormat
+from analyzers.logs.limits import USUAL, Limits
 from analyzers.types import LogEvidence
 
-RECENT = 400
-OLDER = 400
 _MAX_EVIDENCE = 400
 
 
@@ -44,7 +43,7 @@ class Record:
 class Series:
     """Records of one kind from one rank, in order of appearance."""
 
-    def __init__(self, label: str, rank: int | None) -> None:
+    def __init__(self, label: str, rank: int | None, limits: Limits = USUAL) -> None:
         self.label = label
         self.rank = rank
         self.format: LogFormat | None = None
@@ -59,8 +58,9 @@ class Series:
         self.first_epoch: float | None = None
         self.fractional_epochs = 0
         self._older: list[Record] = []
+        self._most_older = limits.older
         self._stride = 1
-        self._recent: deque[Record] = deque(maxlen=RECENT)
+        self._recent: deque[Record] = deque(maxlen=limits.recent)
 
     def add(self, record: Record) -> None:
         """Append one record, giving it its lap; the same step again replaces the record (bars redraw)."""
@@ -77,7 +77,7 @@ class Series:
             self._recent[-1] = record
             return
         self.count += 1
-        if len(self._recent) == RECENT:
+        if len(self._recent) == self._recent.maxlen:
             self._age(self._recent[0])
         self._recent.append(record)
 
@@ -117,7 +117,7 @@ class Series:
     def _age(self, record: Record) -> None:
         if self.count % self._stride == 0:
             self._older.append(record)
-            if len(self._older) > OLDER:
+            if len(self._older) > self._most_older:
                 self._older = self._older[::2]
                 self._stride *= 2
 
