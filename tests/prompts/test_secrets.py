@@ -175,7 +175,7 @@ def obliging(steps: Any, looks: Iterable[dict[str, Any]]) -> Callable[[dict[str,
         if form["name"] == RefinedDiagnosis.__name__:
             return steps.says(_DIAGNOSIS)
         properties = form["schema"]["properties"]
-        return steps.says({name: "" if name == "summary" else None for name in properties})
+        return steps.says({n: "" if n == "summary" else {"value": "unknown", "line": 0} for n in properties})
 
     return answer
 
