@@ -89,6 +89,8 @@ def refine_diagnosis(
     )
     if answer.value is None:
         return _noted(diagnosis, f"answer of {answer.model} not used: {answer.reason}")
+    if answer.value.category == "unknown":
+        return _noted(diagnosis, f"{answer.model} leaves the cause open")
     return _combined(diagnosis, answer.value, lines, answer.model)
 
 
@@ -154,7 +156,7 @@ def _within_bounds(candidates: list[tuple[int, int, _Line]]) -> list[_Line]:
 def _why_not(found: RefinedDiagnosis, lines: list[_Line], static: Diagnosis) -> str | None:
     """Why an answer of the right form is not accepted."""
     if found.category == "unknown":
-        return "it leaves the cause open"
+        return None  # an honest answer: nothing to be repaired
     if not found.evidence:
         return "it cites no line"
     for quote in found.evidence:
