@@ -25,7 +25,7 @@ _PRIVATE_URL = re.compile(
 #: A bucket is no host: its name and path say where data lies, and reading source asks for just that.
 _BUCKET = re.compile(r"(?i)s3://$")
 _MAIL = re.compile(
-    r"(?<![A-Za-z0-9._%+/:@-])(?!git@)[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}"
+    r"(?:(?<![A-Za-z0-9._%+/:@-])|(?<=mailto:))(?!git@)[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}"
     r"@(?=(?:[A-Za-z0-9-]{1,63}\.){1,8}(?:[a-z]{2}|com|org|net|edu|gov|mil|info|cloud|tech|internal|local|corp|lan)"
     r"(?![A-Za-z0-9_(]))"
 )

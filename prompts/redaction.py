@@ -64,10 +64,12 @@ def _redact_plain(text: str) -> str:
     text = shapes.URL_USER_TOKEN.sub(_unless_plain, text)
     text = shapes.WEBHOOK.sub(rf"\g<1>{REDACTED}", text)
     text = shapes.COMMAND_SECRET.sub(rf"\g<1>{REDACTED}", text)
+    text = shapes.PIPED.sub(_unless_variable, text)
     text = shapes.COOKIE.sub(rf"\g<1>{REDACTED}", text)
     for pattern, strength_of in _NAMED:
         text = _redact_after(text, pattern, strength_of)
     text = _redact_after(text, shapes.OPTION, _named, _default_of)
+    text = _redact_after(text, shapes.NAME_AND_JOIN, _assigned, _alternative_of)
     text = shapes.BEARER.sub(_credential, text)
     return shapes.TOKEN.sub(REDACTED, text)
 
@@ -202,6 +204,14 @@ def _default_of(match: re.Match[str]) -> int:
     return found.end()
 
 
+def _alternative_of(match: re.Match[str]) -> int:
+    """Where the value stands that counts if another one is empty, -1 where there is none on this line."""
+    stop = match.string.find("\n", match.end(), match.end() + shapes.ALTERNATIVE_CHARS)
+    stop = match.end() + shapes.ALTERNATIVE_CHARS if stop < 0 else stop
+    found = shapes.ALTERNATIVE.search(match.string, match.end(), stop)
+    return -1 if found is None else found.end()
+
+
 _NAMED: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], int]], ...] = (
     (shapes.NAME_AND_JOIN, _assigned),
     (shapes.FLAG_AND_SPACE, _named),
@@ -211,6 +221,7 @@ _NAMED: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], int]], ...] = (
     (shapes.CELL, _in_capitals),
     (shapes.ELEMENT, _named),
     (shapes.SPACED, _named),
+    (shapes.EXPANSION, _assigned),
 )
 
 
@@ -265,6 +276,10 @@ def _looks_secret(value: str) -> bool:
     if len(value) >= 16 and _LOWER.search(value) and _UPPER.search(value):
         return True
     return len(value) >= 20 and value.isalnum()
+
+
+def _unless_variable(match: re.Match[str]) -> str:
+    return match[0] if match[2].startswith("$") else f"{match[1]}{REDACTED}"
 
 
 def _unless_plain(match: re.Match[str]) -> str:

@@ -126,14 +126,20 @@ COMMAND_SECRET = re.compile(
     r"|mysql(?:dump|admin)?[ \t](?:[^\n]{0,200}?[ \t])?-p(?=[^\s])"
     r"|docker[ \t]{1,4}login[^\n]{0,120}?[ \t]-p[ \t]{1,4}"
     r"|curl[ \t][^\n]{0,300}?[ \t](?:-u|--user|--proxy-user)[ \t=]{1,4}[\"']?[^\s:\"']{1,64}:"
+    r"|username[\"']?\s{0,3}[:=]\s{0,3}[\"']?[\w.@-]{1,64}[\"']?\s{0,3},\s{0,12}[\"']?key[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?=[0-9a-f]{32})"
     r"|(?:login|account)[ \t]{1,4}\S{1,128}[ \t]{1,4}password[ \t]{1,4}"
     r")([^\s\"']{1,512})"
+)
+PIPED = re.compile(
+    r"((?:echo|printf)[ \t]{1,4}(?:-n[ \t]{1,4})?[\"']?)([^\s\"'|]{1,512})"
+    r"(?=[\"']?[ \t]{0,4}\|[^\n]{0,120}(?:password-stdin|sudo[ \t]{1,4}-S|passphrase-fd|with-token))"
 )
 COOKIE = re.compile(r"(?i)(?<![A-Za-z0-9_])((?:set-)?cookie[\"']?[ \t]{0,3}:[ \t]{0,3})([^\r\n]{1,8192})")
 
 #: A name and what joins it to its value, without the value: ``name=``, ``"name": ``, ``name => ``.
 NAME_AND_JOIN = re.compile(
-    r"(?<![A-Za-z0-9_.-])([A-Za-z0-9_.-]{2,96})(?:\\?[\"'])?\]?[ \t]{0,8}(=>|:=|==|[:=])(?!//)[ \t]{0,8}"
+    r"(?<![A-Za-z0-9_.-])([A-Za-z0-9_.-]{2,96})(?:\\?[\"'])?\]?[ \t]{0,8}"
+    r"(=>|:=|==|:(?!-)|=|%3[dD]|\\u003[dD])(?!//)[ \t]{0,8}"
 )
 
 #: ``--name value`` on a command line, also as the items of a printed list.
@@ -168,15 +174,27 @@ ANNOTATED = re.compile(
 #: A name in a cell of a printed table, an element of XML, an instruction of a container file or a C shell.
 CELL = re.compile("[|\u2502\u2503][ \t]{0,8}([A-Za-z0-9_.-]{2,96})[ \t]{0,80}[|\u2502\u2503][ \t]{0,8}")
 ELEMENT = re.compile(r"<([A-Za-z][A-Za-z0-9_.-]{1,95})>[ \t]{0,4}")
-SPACED = re.compile(r"(?<![A-Za-z0-9_])(?:ENV|ARG|setenv)[ \t]{1,8}([A-Za-z0-9_]{2,96})[ \t]{1,8}(?![ \t=])")
+SPACED = re.compile(
+    r"(?<![A-Za-z0-9_])(?:ENV|ARG|setenv|config(?:ure)?[ \t]{1,4}set)[ \t]{1,8}([A-Za-z0-9_]{2,96})[ \t]{1,8}(?![ \t=])"
+)
+
+#: What counts where a variable has no value: ``${NAME:-value}``, ``name = ... or "value"``.
+EXPANSION = re.compile(r"\$\{([A-Za-z0-9_]{2,96}):?[-=]")
+ALTERNATIVE = re.compile(
+    r"(?<![A-Za-z0-9_])or[ \t]{1,4}(?=[rbuf]{0,2}[\"'])|\|\|[ \t]{0,4}(?=[\"'])|\?\?[ \t]{0,4}(?=[\"'])"
+)
+ALTERNATIVE_CHARS = 160
 
 #: Between two literals that make one text: ``"a" + "b"``, ``"a" "b"``, on one line or two.
 JOINT = re.compile(
     r"([\"'])[ \t]{0,40}(?:\+[ \t]{0,8})?(?:\\?\r?\n[ \t]{0,160}(?:\+[ \t]{0,8})?)?[rbufRBUF]{0,2}\1(?![\"'])"
 )
 
-#: A bracket before the literals of which a value is put together, or the mark of a block of YAML.
-GROUP = re.compile(r"\([ \t]{0,8}(?:\r?\n[ \t]{0,160})?(?=[rbufRBUF]{0,2}[\"'])|[|>][+-]?[ \t]{0,4}\r?\n[ \t]{1,160}")
+#: A bracket before the literals of which a value is put together; a block's mark, an anchor or a tag of YAML.
+GROUP = re.compile(
+    r"\([ \t]{0,8}(?:\r?\n[ \t]{0,160})?(?=[rbufRBUF]{0,2}[\"'])|[|>][+-]?[ \t]{0,4}\r?\n[ \t]{1,160}"
+    r"|[&!][A-Za-z0-9_!.-]{1,40}[ \t]{1,8}"
+)
 
 #: A value: quoted (escapes allowed) or up to white space or punctuation.
 VALUE = re.compile(
