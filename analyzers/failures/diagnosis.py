@@ -165,6 +165,9 @@ def _verdict(
     limited = signature.subcategory == "time-limit"
     if limited and scan.resumed is not None:
         signature = cause.signature = replace(signature, action="requeue_from_checkpoint", retryable=True)
+    if signature.id == "loss-scale-exhausted" and not any(stream.progress for stream in scan.streams.values()):
+        # It never trained: there is nothing to go back to, the setup is wrong.
+        signature = cause.signature = replace(signature, action="fix_code")
     ranks, nodes = culprits(cause, scan, topology, elsewhere)
     ranks = ranks or (finding.suspects if signature.role == "symptom" else ())
     recurs = bool(elsewhere) or recurs_on_other_node(cause, cause.node, scan)

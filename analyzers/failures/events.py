@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -13,6 +14,9 @@ from analyzers.types import LogEvidence
 
 #: Who wrote a line: a platform's own file, a line in a platform's form inside a job's log, or the job itself.
 Writer = Literal["platform", "platform-form", "job"]
+
+#: Lines of progress remembered of each stream.
+RECENT_STEPS = 20
 
 
 @dataclass(slots=True, eq=False)
@@ -74,11 +78,16 @@ class Stream:
     progress: LogEvidence | None = None
     before_last: LogEvidence | None = None
     success: LogEvidence | None = None
-    handled: LogEvidence | None = None
+    recent: deque[LogEvidence] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
 
     def stepped(self, here: LogEvidence) -> None:
         """One more line of progress."""
         self.before_last, self.progress = self.progress, here
+        self.recent.append(here)
+
+    def steps_ago(self, steps: int) -> LogEvidence | None:
+        """The line of progress after which at least ``steps - 1`` more came, where there were so many."""
+        return self.recent[-steps] if len(self.recent) >= steps else None
 
 
 @dataclass(slots=True)

@@ -1,12 +1,12 @@
 """Lines that are no failure but say where a log stands: success, a new attempt, a handled error, who runs where,
-a start from a checkpoint."""
+a start, a start from a checkpoint."""
 
 from __future__ import annotations
 
 import re
 from typing import Literal
 
-Mark = Literal["traceback", "success", "attempt", "handled", "layout", "resumed"]
+Mark = Literal["traceback", "success", "attempt", "begin", "handled", "layout", "resumed"]
 
 _STEP = r"\b(?:step|iter|iteration|it|epoch|global_step|batch|update|Step|Iteration|Epoch|Iter|STEP)\b"
 _FIGURE = (
@@ -27,6 +27,7 @@ PROGRESS = _any_of(
     rf"{_FIGURE}.{{0,160}}{_STEP}['\"]?[ =:#\[(]{{0,4}}\d+",
     r"\d%\|.{0,80}\| {0,3}\d++/\d",  # tqdm
     r"^[^A-Za-z]{0,40}\{'loss': ",  # transformers
+    r"\b\d+/\d+ (?:\[[=>.]{1,60}\] )?- .{0,60}\b(?:loss|accuracy): \d",  # Keras
 )
 
 MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
@@ -43,7 +44,8 @@ MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
             r"exit(?:ing|ed|s)? (?:with )?(?:code|status)?:? ?0\b|== exit 0",
             r"(?:[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram) (?:completed|finished) ?(?:successfully|ok|normally)",
             r"`Trainer\.fit` stopped: `max_(?:epochs|steps)|Training completed\. Do not forget|max_steps=\d+. reached",
-            r"State=COMPLETED|Reason: +Completed|Trial .{0,40} completed",
+            r"\b[Ss]tate[ =:]{1,2}COMPLETED|\bexit(?:[ _]?code)?[ =:]{1,2}0:0\b|Reason: +Completed",
+            r"Trial .{0,40} completed",
         ),
     ),
     (
@@ -51,7 +53,17 @@ MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
         _any_of(
             rf"{_HEADING}.{{0,40}}\b(?:restart|attempt|requeued?|incarnation|retry|rerun)\b",
             rf"{_HEADING}.{{0,60}}\bprevious (?:attempt|run)\b",
+            rf"{_HEADING}.{{0,40}}\b(?:[Rr]un|[Tt]ry|[Ll]aunch|[Cc]ycle|[Ii]ncarnation)[ #:=]{{1,2}}\d{{1,4}}\b",
             r"will restart worker group|restart_count=[1-9]|RESTART_COUNT=[1-9]|JOB \d+ .{0,60}REQUEUED",
+        ),
+    ),
+    (
+        "begin",
+        _any_of(
+            r"NCCL INFO Bootstrap ?: Using|Setting OMP_NUM_THREADS environment variable|Initializing distributed",
+            r"\[launch\]|== prolog|\bprolog .{0,40}job \d|SLURM_JOB_ID=\d|Starting elastic_operator|launch configs?:",
+            r"distributed init \(rank \d+, ?world|[Ii]nitializ(?:ing|ed) (?:the )?process group",
+            r"Started a local Ray instance",
         ),
     ),
     (

@@ -32,9 +32,14 @@ HANDLED_WITHIN_LINES = 4
 WATCH_LINES = 3000
 TAIL_LINES = 2000
 GENERIC_PRIORITY = 20
+#: The traceback of an exception that Python ignored is no longer than this.
+IGNORED_LINES = 40
 
 _ATTEMPT_FOLDER = re.compile(r"(?:^|/)attempt[_-](\d{1,4})(?:/|$)")
 _RANKS = re.compile(r"\branks? \d+ ?(?:-|\.\.) ?\d+")
+
+_IGNORED = re.compile(r"Exception ignored in|sys\.unraisablehook|Error in atexit._run_exitfuncs")
+_ENDS = frozenset({"time-limit", "preemption", "user-cancel", "node-lost", "launcher-summary"})
 
 _ALL_RANKS = -1
 
@@ -85,6 +90,8 @@ class _FileReader:
     watch_to: int = 0
     tail: list[tuple[int, list[str]]] = field(default_factory=list)
     layout_lines: int = 0
+    over: bool = False
+    ignored: dict[int | None, int] = field(default_factory=dict)
     ranks_here: set[int] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
     index: int = 0
@@ -174,9 +181,12 @@ class _FileReader:
         text = here.text
         if "layout" in marks:
             self._layout(text, prefix)
-        if "resumed" in marks and self.file.kind in ("job", "rank", "node"):
+        if self.file.kind in ("kernel", "scheduler", "kubernetes"):
+            return
+        if "resumed" in marks:
             self.scan.resumed = here
-        if "attempt" in marks and prefix.rank is None and self.file.kind not in ("kernel", "scheduler", "kubernetes"):
+        starts_anew = self.over and ("begin" in marks or "resumed" in marks)
+        if starts_anew or ("attempt" in marks and prefix.rank is None):
             self._new_attempt(text)
 
     def _traceback(
@@ -225,6 +235,8 @@ class _FileReader:
             self.topology.owns(rank, event.pid, event.node)
         stream = self.scan.stream(self.file.name, rank)
         event.progress_before, event.handled = stream.progress_count, handled
+        self._check_ignored(event, rank)
+        self.over = self.over or _ends_attempt(event)
         trace = self.open.get(rank)
         if trace is not None and event.fatal:
             trace[1].append(event)
@@ -233,6 +245,18 @@ class _FileReader:
             self.watch_to = event.line + WATCH_LINES
             self.recent[rank] = event
         self._store(event)
+
+    def _check_ignored(self, event: Event, rank: int | None) -> None:
+        """What Python says to ignore is no failure: the exception below the line, with a traceback or without."""
+        if _IGNORED.search(event.text):
+            self.ignored[rank] = event.line
+            return
+        said = self.ignored.get(rank)
+        if said is None or event.line - said > IGNORED_LINES or event.signature.role == "informational":
+            return
+        if event.fatal or event.line == said + 1:
+            event.dismissed = f"Python ignored this exception (line {said}); the program went on"
+            del self.ignored[rank]
 
     def _store(self, event: Event) -> None:
         """Keep the first events of a kind and the last one; the last may be fatal where the first were survived."""
@@ -256,6 +280,7 @@ class _FileReader:
 
     def _new_attempt(self, text: str) -> None:
         self.recent.clear()
+        self.over = False
         if PREVIOUS.search(text):
             self.resume_attempt, self.attempt = self.attempt, -1
         elif self.resume_attempt is not None:
@@ -327,6 +352,11 @@ class _FileReader:
         node = self.topology.node(self.file.rank)
         for rank in self.ranks_here:
             self.topology.place(rank, node)
+
+
+def _ends_attempt(event: Event) -> bool:
+    """Whether the line says that all processes of the launch are over; a launch after it is a new attempt."""
+    return event.signature.subcategory in _ENDS or (event.writer != "job" and event.signature.id == "launcher-teardown")
 
 
 def is_progress(text: str) -> bool:
