@@ -40,7 +40,7 @@ MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
         _any_of(
             r"[Tt]raining (?:has )?(?:finished|complete|completed|done|ended)\b",
             r"[Ff]inished training|[Dd]one training|exits successfully|[Cc]ompleted successfully",
-            r"All done\b|[Ss]aved final",
+            r"All done\b|[Ss]aved final|['\"]train_runtime['\"]: \d",
             r"exit(?:ing|ed|s)? (?:with )?(?:code|status)?:? ?0\b|== exit 0",
             r"(?:[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram) (?:completed|finished) ?(?:successfully|ok|normally)",
             r"`Trainer\.fit` stopped: `max_(?:epochs|steps)|Training completed\. Do not forget|max_steps=\d+. reached",
@@ -90,11 +90,23 @@ MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
         _any_of(
             r"\bnranks \d+ |NCCL INFO Bootstrap ?: Using|^ {0,6}(?:host|rank|exitcode) {1,8}: ",
             r"host=\S+ .{0,40}\branks?\b|node[ =]\S+ .{0,40}\branks?\b|Successfully assigned ",
-            r"local_rank: \d+ \(pid: \d+\)|[Ll]ocal[ _]rank[ =:]|GPU ?\d+ ?= ?PCI:|rank \d+ with PID \d+ on node",
+            r"\) world_rank=\d+|local_rank: \d+ \(pid: \d+\)|[Ll]ocal[ _]rank[ =:]|GPU ?\d+ ?= ?PCI:",
+            r"rank \d+ with PID \d+ on node",
             r"\b(?:StepId|JobId|SLURM_JOB_ID|SLURM_JOBID)=\d+|\bjob[ =]\d{2,}\b|\*\*\* (?:JOB|STEP) \d+",
         ),
     ),
 )
+#: ``step 2000/2000``: the last one. An epoch that is not the last one must not stand beside it.
+_OF_TOTAL = re.compile(r"\b(\d{2,9})(?:/| of ) {0,8}(\d{2,9})\b")
+_EPOCH = re.compile(r"\b[Ee]poch[ =:\[]{0,3}\d")
+
+
+def is_last_step(text: str) -> bool:
+    """Whether a line of progress reports the last step of all, by its own counters."""
+    counters = _OF_TOTAL.findall(text[:300])
+    return bool(counters) and "%|" not in text and all(a == b for a, b in counters) and not _EPOCH.search(text)
+
+
 JOB_ID = re.compile(r"\b(?:StepId|JobId|SLURM_JOB_ID|SLURM_JOBID)=(\d+)|\*\*\* (?:JOB|STEP) (\d+)|\bjob[ =](\d{2,})\b")
 PREVIOUS = re.compile(r"\bprevious (?:attempt|run)\b")
 GIVES_UP = re.compile(

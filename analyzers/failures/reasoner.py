@@ -169,7 +169,8 @@ def _collectives(live: list[Event], topology: Topology) -> tuple[int, ...]:
         if work and event.rank is not None and event.rank not in waiting:
             waiting[event.rank] = (event, int(work[1]), (work[2], work[3] or ""))
     if len(waiting) < 2:
-        return ()
+        absent = {e.rank for e in live if e.signature.id == "barrier-names-absent" and e.rank is not None}
+        return tuple(sorted(absent)) if len(absent) == 1 else ()
     operations: dict[tuple[str, str], list[int]] = {}
     for rank, (_, _, operation) in waiting.items():
         operations.setdefault(operation, []).append(rank)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 
-from analyzers.failures.events import Event, Scan
+from analyzers.failures.events import Event, Scan, Stream
 from analyzers.failures.hosts import NO_LABELS, Labels, known_hosts, labels_of, place_by_name, settle_labels
-from analyzers.failures.marks import GIVES_UP, JOB_ID, MARKS, PREVIOUS, PROGRESS, Mark
+from analyzers.failures.marks import GIVES_UP, JOB_ID, MARKS, PREVIOUS, PROGRESS, Mark, is_last_step
 from analyzers.failures.matcher import LINE_CHARS, Matcher
 from analyzers.failures.recognise import POD_NAME, Around, recognise
 from analyzers.failures.signatures import Signature
@@ -39,6 +39,7 @@ _ATTEMPT_FOLDER = re.compile(r"(?:^|/)attempt[_-](\d{1,4})(?:/|$)")
 _RANKS = re.compile(r"\branks? \d+ ?(?:-|\.\.) ?\d+")
 
 _IGNORED = re.compile(r"Exception ignored in|sys\.unraisablehook|Error in atexit._run_exitfuncs")
+_SPAWNED = re.compile(r"-- Process (\d{1,5}) terminated with the following error")
 _ENDS = frozenset({"time-limit", "preemption", "user-cancel", "node-lost", "launcher-summary"})
 
 _ALL_RANKS = -1
@@ -163,6 +164,8 @@ class _FileReader:
         raised, in_stack = self._traceback(rank, prefix, here, "traceback" in marks)
         if in_stack:
             return
+        if rank is None and raised is not None:
+            rank = self._spawned()
         around = Around(self.lines, self.index, self.labels)
         event = recognise(self.file, self.scanner.signatures, here, prefix, rank, matched, raised, around)
         if event is not None:
@@ -173,7 +176,7 @@ class _FileReader:
         stream = self.scan.stream(self.file.name, rank)
         if progress:
             stream.progress_count += 1
-            stream.stepped(here)
+            self._step(stream, here)
         if "success" in marks and (event is None or event.signature.role == "informational"):
             stream.success = here
 
@@ -210,6 +213,13 @@ class _FileReader:
             if begins:
                 self.open[rank] = (Traceback(), [])
         return (reader.raised[-1] if len(reader.raised) > seen else None), in_stack
+
+    def _spawned(self) -> int | None:
+        """The process that `torch.multiprocessing` says the traceback at hand comes from."""
+        for line in self.lines[max(0, self.index - IGNORED_LINES * 2) : self.index][::-1]:
+            if found := _SPAWNED.match(line):
+                return int(found[1])
+        return None
 
     def _close(self, rank: int | None) -> None:
         """A traceback is over: of a chain of exceptions the most telling one stays, the others are put aside."""
@@ -338,9 +348,14 @@ class _FileReader:
             here = LogEvidence(self.file.name, number, text)
             if number > self.watch_to:
                 stream.progress_count += 1
-                stream.stepped(here)
+                self._step(stream, here)
             elif stream.progress is None or stream.progress.line < number:
-                stream.stepped(here)
+                self._step(stream, here)
+
+    def _step(self, stream: Stream, here: LogEvidence) -> None:
+        stream.stepped(here)
+        if is_last_step(here.text):
+            stream.success = here
 
     def _finish(self) -> None:
         for rank in list(self.open):

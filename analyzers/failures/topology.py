@@ -24,6 +24,7 @@ _ASSIGNED = re.compile(r"Successfully assigned (?:\S+/)?(\S+) to (\S+)")
 _TABLE_HOST = re.compile(rf"^\s*host\s+: ({_HOST_NAME})")
 _TABLE_RANK = re.compile(r"^\s*rank\s+: (\d{1,6}) \(local_rank: (\d{1,3})\)")
 _TABLE_PID = re.compile(r"^\s*exitcode\s+: -?\d+ \(pid: (\d+)\)")
+_RAY_TRAIN = re.compile(r"ip=([\d.]+), pid=(\d{2,9})\) world_rank=(\d{1,6})")
 _MPI_RANK = re.compile(rf"rank (\d{{1,6}}) with PID (\d+) on node ({_HOST_NAME})")
 _ROLE_POD = re.compile(r"^(?P<job>.+)-(?P<role>master|chief|launcher|head|worker)-(?P<index>\d{1,5})$")
 _MOST_RANKS = 100_000
@@ -151,6 +152,8 @@ class Topology:
         if mpi := _MPI_RANK.search(text):
             self.place(int(mpi[1]), mpi[3])
             self._process(int(mpi[1]), int(mpi[2]), mpi[3])
+        if ray := _RAY_TRAIN.search(text):
+            self._process(int(ray[3]), int(ray[2]), None)
         if process := _ON_HOST.search(text):
             self.place(int(process[1]), process[2])
         if agent := _AGENT.search(text):
