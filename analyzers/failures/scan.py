@@ -10,6 +10,7 @@ from analyzers.failures.events import Event, Scan, Stream
 from analyzers.failures.hosts import NO_LABELS, Labels, known_hosts, labels_of, place_by_name, settle_labels
 from analyzers.failures.marks import GIVES_UP, JOB_ID, MARKS, PREVIOUS, PROGRESS, Mark, is_last_step
 from analyzers.failures.matcher import LINE_CHARS, Matcher
+from analyzers.failures.node_list import learn_nodes, place_by_list
 from analyzers.failures.recognise import POD_NAME, Around, recognise
 from analyzers.failures.signatures import Signature
 from analyzers.failures.topology import Topology
@@ -63,6 +64,7 @@ class Scanner:
             _FileReader(self, file, scan, topology, warn, known).read()
         settle_labels(scan, topology, known)
         place_by_name(files, scan, topology)
+        place_by_list(topology)
         return scan, topology
 
 
@@ -321,6 +323,7 @@ class _FileReader:
             return
         rank = prefix.rank if prefix.rank is not None else self.file.rank
         self.topology.learn(text, rank, prefix.node)
+        learn_nodes(text, self.topology)
         if self.file.rank is not None and prefix.node and not POD_NAME.search(prefix.node):
             self.topology.place(self.file.rank, prefix.node)
         for found in JOB_ID.findall(text) if self.file.kind != "scheduler" else ():

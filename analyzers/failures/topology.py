@@ -6,11 +6,16 @@ import re
 from dataclasses import dataclass, field
 
 _HOST_NAME = r"[A-Za-z][A-Za-z0-9]*(?:[-.][A-Za-z0-9]+)*"
-_EXPLICIT_HOST = re.compile(rf"\b(?:host|hostname|node|nodename|node_name)\b ?[=: ] ?({_HOST_NAME})")
+_EXPLICIT_HOST = re.compile(
+    rf"\b(?:(?:host|hostname|node|nodename|node_name)\b ?[=: ]|(?:Host|Hostname|HOSTNAME|Node|Host name)\b ?[=:]) ?"
+    rf"({_HOST_NAME})"
+)
 _ON_HOST = re.compile(rf"[Pp]rocess:? (\d{{1,6}}) ?/ ?\d+ on ({_HOST_NAME})")
 _BARE_HOST = re.compile(r"(?<![\w/.-])([a-z][a-z0-9]*(?:-[a-z0-9]+)*-[a-z]{0,8}\d+)(?![\w/.:-])")
 _RANK_RANGE = re.compile(r"\branks?\b ?[=: ]? ?(\d{1,6}) ?(?:-|\.\.|to) ?(\d{1,6})")
-_ONE_RANK = re.compile(r"(?<![\w_])(?:global_)?rank ?[=: ] ?(\d{1,6})\b(?! ?(?:-|\.\.))")
+_ONE_RANK = re.compile(
+    r"(?<![\w_])(?<!local )(?<!Local )(?<!node )(?:global_)?rank ?[=: ] ?(\d{1,6})\b(?! ?(?:-|\.\.))"
+)
 _LOCAL_RANK = re.compile(r"\b[Ll]ocal[_ ]rank ?[=: ] ?(\d{1,3})\b")
 _AGENT = re.compile(r"\blocal_rank: (\d{1,3}) \(pid: (\d{2,9})\)")
 _PID = re.compile(r"\bpid[ =:]{1,2}(\d{2,9})\b")
@@ -36,7 +41,8 @@ _NO_HOST = frozenset(
 @dataclass(slots=True)
 class Topology:
     """Maps built while reading. Later facts never overwrite earlier ones; numbers out of range are left out.
-    ``named`` are nodes that a line calls so (``host=``)."""
+    ``named`` are nodes that a line calls so (``host=``); ``node_list`` and ``world`` are the scheduler's node list and
+    the number of ranks, as far as stated."""
 
     node_of_rank: dict[int, str] = field(default_factory=dict)
     device_of_rank: dict[int, int] = field(default_factory=dict)
@@ -51,6 +57,8 @@ class Topology:
     named: set[str] = field(default_factory=set)
     local_of_pid: dict[int, int] = field(default_factory=dict)
     ranged: bool = False
+    node_list: tuple[str, ...] = ()
+    world: int = 0
     _table_host: str | None = None
     _table_rank: int | None = None
 
