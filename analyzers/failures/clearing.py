@@ -105,26 +105,26 @@ def clear_folders(scan: Scan) -> None:
 
 def clear_foreign(scan: Scan, topology: Topology) -> None:
     """Platform lines of other nodes, other pods and other times."""
-    placed = topology.ranks and topology.ranks <= set(topology.node_of_rank)
+    placed = bool(topology.ranks) and topology.ranks <= set(topology.node_of_rank)
     for event in scan.events:
-        if event.writer != "platform" or event.dismissed:
-            continue
-        if placed and event.node and not event.pod and not any(same_node(event.node, n) for n in topology.nodes):
-            _dismiss(event, f"{event.node} is not a node of this job")
-            continue
-        other = _other_job(event, scan)
-        if other:
-            _dismiss(event, f"it speaks of job {other}, not of this one")
-            continue
-        if event.pod and not _own_pod(event.pod, scan, topology):
-            _dismiss(event, f"pod {event.pod} is not part of this job")
-            continue
-        early = seconds_between(event.time, scan.first_time)
-        late = seconds_between(scan.last_time, event.time)
-        if early is not None and early > BEFORE_START_S:
-            _dismiss(event, "it is from before the job started")
-        elif late is not None and late > AFTER_END_S:
-            _dismiss(event, "it is from after the job had ended")
+        if event.writer == "platform" and not event.dismissed:
+            event.dismissed = _why_foreign(event, scan, topology, placed)
+            event.foreign = bool(event.dismissed)
+
+
+def _why_foreign(event: Event, scan: Scan, topology: Topology, placed: bool) -> str:
+    """Why a platform line has nothing to do with this job; empty where it may. ``placed``: all nodes are known."""
+    if placed and event.node and not event.pod and not any(same_node(event.node, n) for n in topology.nodes):
+        return f"{event.node} is not a node of this job"
+    if other := _other_job(event, scan):
+        return f"it speaks of job {other}, not of this one"
+    if event.pod and not _own_pod(event.pod, scan, topology):
+        return f"pod {event.pod} is not part of this job"
+    early = seconds_between(event.time, scan.first_time)
+    if early is not None and early > BEFORE_START_S:
+        return "it is from before the job started"
+    late = seconds_between(scan.last_time, event.time)
+    return "it is from after the job had ended" if late is not None and late > AFTER_END_S else ""
 
 
 def _other_job(event: Event, scan: Scan) -> str:

@@ -27,6 +27,7 @@ class Event:
     ``dismissed`` is empty, or the reason why this line is no cause. ``fatal``: it ended a traceback or a process.
     ``host_explicit``: the line itself names the node. ``mild``: logged as a warning or less. ``hearsay``: the job
     itself printed what only the scheduler can know. ``outlived``: by the clocks, the job went on long after it.
+    ``foreign``: it speaks of another job, node or time.
     """
 
     file: str
@@ -49,6 +50,7 @@ class Event:
     mild: bool = False
     hearsay: bool = False
     outlived: bool = False
+    foreign: bool = False
     handled: bool = False
     progress_before: int = 0
     dismissed: str = ""
