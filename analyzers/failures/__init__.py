@@ -1,6 +1,7 @@
 """Why a job failed: category, rank, node, the line that tells it, what to do."""
 
-from analyzers.failures.diagnosis import diagnose
+from analyzers.failures.diagnosis import diagnose, investigate
 from analyzers.failures.signatures import FileSignatureStore, Signature, load_signatures
+from analyzers.failures.timeline import Moment
 
-__all__ = ["FileSignatureStore", "Signature", "diagnose", "load_signatures"]
+__all__ = ["FileSignatureStore", "Moment", "Signature", "diagnose", "investigate", "load_signatures"]

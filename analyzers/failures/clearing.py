@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 
 from analyzers.failures.events import Event, Scan, before, seconds_between
@@ -21,6 +22,10 @@ BEFORE_START_S = 900.0
 AFTER_END_S = 900.0
 #: Progress this long after a kernel line means that the job lived on.
 OUTLIVED_AFTER_S = 300.0
+#: So many lines of progress after an error of some rank show that it lived on; more where it looked like its end.
+STEPS_TOGETHER = 5
+STEPS_TOGETHER_FATAL = 20
+CLOCKS_DIFFER_S = 30.0
 
 
 def place_events(scan: Scan, topology: Topology) -> None:
@@ -100,26 +105,26 @@ def clear_folders(scan: Scan) -> None:
 
 def clear_foreign(scan: Scan, topology: Topology) -> None:
     """Platform lines of other nodes, other pods and other times."""
-    placed = topology.ranks and topology.ranks <= set(topology.node_of_rank)
+    placed = bool(topology.ranks) and topology.ranks <= set(topology.node_of_rank)
     for event in scan.events:
-        if event.writer != "platform" or event.dismissed:
-            continue
-        if placed and event.node and not event.pod and not any(same_node(event.node, n) for n in topology.nodes):
-            _dismiss(event, f"{event.node} is not a node of this job")
-            continue
-        other = _other_job(event, scan)
-        if other:
-            _dismiss(event, f"it speaks of job {other}, not of this one")
-            continue
-        if event.pod and not _own_pod(event.pod, scan, topology):
-            _dismiss(event, f"pod {event.pod} is not part of this job")
-            continue
-        early = seconds_between(event.time, scan.first_time)
-        late = seconds_between(scan.last_time, event.time)
-        if early is not None and early > BEFORE_START_S:
-            _dismiss(event, "it is from before the job started")
-        elif late is not None and late > AFTER_END_S:
-            _dismiss(event, "it is from after the job had ended")
+        if event.writer == "platform" and not event.dismissed:
+            event.dismissed = _why_foreign(event, scan, topology, placed)
+            event.foreign = bool(event.dismissed)
+
+
+def _why_foreign(event: Event, scan: Scan, topology: Topology, placed: bool) -> str:
+    """Why a platform line has nothing to do with this job; empty where it may. ``placed``: all nodes are known."""
+    if placed and event.node and not event.pod and not any(same_node(event.node, n) for n in topology.nodes):
+        return f"{event.node} is not a node of this job"
+    if other := _other_job(event, scan):
+        return f"it speaks of job {other}, not of this one"
+    if event.pod and not _own_pod(event.pod, scan, topology):
+        return f"pod {event.pod} is not part of this job"
+    early = seconds_between(event.time, scan.first_time)
+    if early is not None and early > BEFORE_START_S:
+        return "it is from before the job started"
+    late = seconds_between(scan.last_time, event.time)
+    return "it is from after the job had ended" if late is not None and late > AFTER_END_S else ""
 
 
 def _other_job(event: Event, scan: Scan) -> str:
@@ -182,6 +187,7 @@ def _latest(lines: list[LogEvidence]) -> datetime | None:
 
 def clear_survived(scan: Scan) -> None:
     """Errors that the program lived through: it went on making progress, or ended well, after them."""
+    lived_on = _stepped_on(scan)
     per_file: dict[str, list[tuple[int, str]]] = {}
     for stream in scan.streams.values():
         for good in (stream.progress, stream.success):
@@ -199,10 +205,41 @@ def clear_survived(scan: Scan) -> None:
             if went_on is not None and went_on.line > event.line:
                 _dismiss(event, f"the program went on after it (line {went_on.line})")
                 continue
+        if (later_step := lived_on(event)) is not None:
+            _dismiss(event, f"all ranks step together, and steps followed ({later_step.file}:{later_step.line})")
+            continue
         if not event.fatal:
             later = [line for line, _ in per_file.get(event.file, []) if line > event.line]
             if later and (event.handled or event.mild or event.rank is None):
                 _dismiss(event, f"the program went on after it (line {max(later)})")
+
+
+def _stepped_on(scan: Scan) -> Callable[[Event], LogEvidence | None]:
+    """Finds, for an event, a line of progress of any rank so long after it that its rank must have lived on: training
+    is synchronous, so nobody makes many steps without a rank that failed."""
+    few: dict[str, LogEvidence] = {}
+    many: dict[str, LogEvidence] = {}
+    for stream in scan.streams.values():
+        for steps, latest in ((STEPS_TOGETHER, few), (STEPS_TOGETHER_FATAL, many)):
+            step = stream.steps_ago(steps)
+            if step is not None and (step.file not in latest or latest[step.file].line < step.line):
+                latest[step.file] = step
+    last, moment = None, None
+    for step in few.values():
+        at = strip_prefix(step.text).time
+        if at is not None and (moment is None or before(moment, at)):
+            last, moment = step, at
+
+    def find(event: Event) -> LogEvidence | None:
+        step = (many if event.fatal else few).get(event.file)
+        if step is not None and step.line > event.line:
+            return step
+        if last is None or event.fatal or not event.time_exact or last.file == event.file:
+            return None
+        gap = seconds_between(event.time, moment)
+        return last if gap is not None and gap > CLOCKS_DIFFER_S else None
+
+    return find
 
 
 def _dismiss(event: Event, why: str) -> None:

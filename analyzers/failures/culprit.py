@@ -9,7 +9,8 @@ from analyzers.failures.topology import Topology, same_node
 
 _WHOLE_JOB_SHARE = 0.5
 _HOSTS_THAT_AGREE = 2
-_KILLS = ("host-oom", "killed")
+#: After these a process may not get to say a word.
+_SILENCES = ("host-oom", "killed", "gpu-lost", "gpu-firmware", "gpu-ecc", "nvlink")
 #: Of this many ranks one may be silent.
 _SILENT_SHARE = 3
 
@@ -40,8 +41,9 @@ def culprits(
     ranks = {event.rank for event in alike if event.rank is not None}
     if len(ranks) > 1 and len(ranks) >= _WHOLE_JOB_SHARE * len(topology.ranks):
         return (), ()
-    rank = cause.rank
+    rank = cause.rank if cause.rank is not None or len(ranks) != 1 else min(ranks)
     node = where(cause, topology) or _named_by_all(alike)
+    node = node or topology.node(rank)
     if signature.category.startswith("infrastructure") and not _trusted(cause, alike):
         node = None
     if rank is None:
@@ -58,6 +60,7 @@ def _alike(cause: Event, scan: Scan) -> list[Event]:
         and event.signature.subcategory == cause.signature.subcategory
         and event.signature.role in ("root", "confirmation", "ambiguous")
         and (not event.dismissed or event is cause)
+        and (event is cause or not (cause.fatal and event.mild))
     ]
 
 
@@ -77,6 +80,13 @@ def _victim_on(cause: Event, scan: Scan, topology: Topology) -> int | None:
     to run elsewhere. A network port serves all ranks of its node, so none of them is singled out."""
     if cause.signature.category == "infrastructure-network":
         return None
+    if cause.pci is not None:
+        users = {
+            event.rank for event in scan.events if event.pci == cause.pci and _not_elsewhere(event, cause, topology)
+        }
+        users.discard(None)
+        if len(users) == 1:
+            return users.pop()
     felt = [
         event
         for event in scan.events
@@ -84,12 +94,15 @@ def _victim_on(cause: Event, scan: Scan, topology: Topology) -> int | None:
         and event.writer == "job"
         and not event.dismissed
         and event.signature.role != "echo"
-        and event.signature.subcategory in (cause.signature.subcategory, *cause.signature.explains)
+        and (
+            event.signature.subcategory in (cause.signature.subcategory, *cause.signature.explains)
+            or (event.fatal and event.signature.role == "root" and event.explained_by is cause)
+        )
         and event.signature.subcategory not in ("collective-timeout", "sigterm", "rendezvous", "nccl", "exit-code")
         and _not_elsewhere(event, cause, topology)
     ]
     ranks = {event.rank for event in felt}
-    if not ranks and cause.signature.subcategory in _KILLS:
+    if not ranks and cause.signature.subcategory in _SILENCES:
         ranks = set(_fell_silent(cause, scan, topology))
     if not ranks and not topology.local_of_pid:  # else a task is a launcher of several ranks
         ranks = {event.rank for event in scan.events if _task_of(event, cause)}

@@ -25,6 +25,7 @@ from analyzers.failures.reasoner import DECIDES, STRONG, Finding, find_cause, se
 from analyzers.failures.scan import Scanner, patterns
 from analyzers.failures.signatures import FileSignatureStore, Signature, load_signatures
 from analyzers.failures.time_limit import time_limit_notes
+from analyzers.failures.timeline import Moment, moments
 from analyzers.failures.topology import Topology
 from analyzers.logs.companions import LogFile
 from analyzers.logs.intake import discover
@@ -71,10 +72,16 @@ def diagnose(
 
     ``signatures`` defaults to those that come with the program. Raises `UserError` when nothing can be read.
     """
+    return investigate(path, signatures=signatures)[0]
+
+
+def investigate(path: Path, *, signatures: SignatureStore | None = None) -> tuple[Diagnosis, tuple[Moment, ...]]:
+    """As `diagnose`, with what happened when on which rank."""
     warnings: list[str] = []
     files = discover(Path(path), warnings.append)
     scan, topology = _scanner_for(files, signatures).read(files, warnings.append)
-    return conclude(scan, topology, warnings)
+    found = conclude(scan, topology, warnings)
+    return found, moments(scan, topology, found)
 
 
 def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
@@ -165,6 +172,9 @@ def _verdict(
     limited = signature.subcategory == "time-limit"
     if limited and scan.resumed is not None:
         signature = cause.signature = replace(signature, action="requeue_from_checkpoint", retryable=True)
+    if signature.id == "loss-scale-exhausted" and not any(stream.progress for stream in scan.streams.values()):
+        # It never trained: there is nothing to go back to, the setup is wrong.
+        signature = cause.signature = replace(signature, action="fix_code")
     ranks, nodes = culprits(cause, scan, topology, elsewhere)
     ranks = ranks or (finding.suspects if signature.role == "symptom" else ())
     recurs = bool(elsewhere) or recurs_on_other_node(cause, cause.node, scan)

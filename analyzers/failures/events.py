@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -14,6 +15,9 @@ from analyzers.types import LogEvidence
 #: Who wrote a line: a platform's own file, a line in a platform's form inside a job's log, or the job itself.
 Writer = Literal["platform", "platform-form", "job"]
 
+#: Lines of progress remembered of each stream.
+RECENT_STEPS = 20
+
 
 @dataclass(slots=True, eq=False)
 class Event:
@@ -23,6 +27,7 @@ class Event:
     ``dismissed`` is empty, or the reason why this line is no cause. ``fatal``: it ended a traceback or a process.
     ``host_explicit``: the line itself names the node. ``mild``: logged as a warning or less. ``hearsay``: the job
     itself printed what only the scheduler can know. ``outlived``: by the clocks, the job went on long after it.
+    ``foreign``: it speaks of another job, node or time.
     """
 
     file: str
@@ -45,6 +50,7 @@ class Event:
     mild: bool = False
     hearsay: bool = False
     outlived: bool = False
+    foreign: bool = False
     handled: bool = False
     progress_before: int = 0
     dismissed: str = ""
@@ -74,11 +80,16 @@ class Stream:
     progress: LogEvidence | None = None
     before_last: LogEvidence | None = None
     success: LogEvidence | None = None
-    handled: LogEvidence | None = None
+    recent: deque[LogEvidence] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
 
     def stepped(self, here: LogEvidence) -> None:
         """One more line of progress."""
         self.before_last, self.progress = self.progress, here
+        self.recent.append(here)
+
+    def steps_ago(self, steps: int) -> LogEvidence | None:
+        """The line of progress after which at least ``steps - 1`` more came, where there were so many."""
+        return self.recent[-steps] if len(self.recent) >= steps else None
 
 
 @dataclass(slots=True)

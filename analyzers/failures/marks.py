@@ -1,12 +1,12 @@
 """Lines that are no failure but say where a log stands: success, a new attempt, a handled error, who runs where,
-a start from a checkpoint."""
+a start, a start from a checkpoint."""
 
 from __future__ import annotations
 
 import re
 from typing import Literal
 
-Mark = Literal["traceback", "success", "attempt", "handled", "layout", "resumed"]
+Mark = Literal["traceback", "success", "attempt", "begin", "handled", "layout", "resumed"]
 
 _STEP = r"\b(?:step|iter|iteration|it|epoch|global_step|batch|update|Step|Iteration|Epoch|Iter|STEP)\b"
 _FIGURE = (
@@ -27,6 +27,7 @@ PROGRESS = _any_of(
     rf"{_FIGURE}.{{0,160}}{_STEP}['\"]?[ =:#\[(]{{0,4}}\d+",
     r"\d%\|.{0,80}\| {0,3}\d++/\d",  # tqdm
     r"^[^A-Za-z]{0,40}\{'loss': ",  # transformers
+    r"\b\d+/\d+ (?:\[[=>.]{1,60}\] )?- .{0,60}\b(?:loss|accuracy): \d",  # Keras
 )
 
 MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
@@ -39,11 +40,12 @@ MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
         _any_of(
             r"[Tt]raining (?:has )?(?:finished|complete|completed|done|ended)\b",
             r"[Ff]inished training|[Dd]one training|exits successfully|[Cc]ompleted successfully",
-            r"All done\b|[Ss]aved final",
+            r"All done\b|[Ss]aved final|['\"]train_runtime['\"]: \d",
             r"exit(?:ing|ed|s)? (?:with )?(?:code|status)?:? ?0\b|== exit 0",
             r"(?:[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram) (?:completed|finished) ?(?:successfully|ok|normally)",
             r"`Trainer\.fit` stopped: `max_(?:epochs|steps)|Training completed\. Do not forget|max_steps=\d+. reached",
-            r"State=COMPLETED|Reason: +Completed|Trial .{0,40} completed",
+            r"\b[Ss]tate[ =:]{1,2}COMPLETED|\bexit(?:[ _]?code)?[ =:]{1,2}0:0\b|Reason: +Completed",
+            r"Trial .{0,40} completed",
         ),
     ),
     (
@@ -51,7 +53,17 @@ MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
         _any_of(
             rf"{_HEADING}.{{0,40}}\b(?:restart|attempt|requeued?|incarnation|retry|rerun)\b",
             rf"{_HEADING}.{{0,60}}\bprevious (?:attempt|run)\b",
+            rf"{_HEADING}.{{0,40}}\b(?:[Rr]un|[Tt]ry|[Ll]aunch|[Cc]ycle|[Ii]ncarnation)[ #:=]{{1,2}}\d{{1,4}}\b",
             r"will restart worker group|restart_count=[1-9]|RESTART_COUNT=[1-9]|JOB \d+ .{0,60}REQUEUED",
+        ),
+    ),
+    (
+        "begin",
+        _any_of(
+            r"NCCL INFO Bootstrap ?: Using|Setting OMP_NUM_THREADS environment variable|Initializing distributed",
+            r"\[launch\]|== prolog|\bprolog .{0,40}job \d|SLURM_JOB_ID=\d|Starting elastic_operator|launch configs?:",
+            r"distributed init \(rank \d+, ?world|[Ii]nitializ(?:ing|ed) (?:the )?process group",
+            r"Started a local Ray instance",
         ),
     ),
     (
@@ -78,11 +90,23 @@ MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
         _any_of(
             r"\bnranks \d+ |NCCL INFO Bootstrap ?: Using|^ {0,6}(?:host|rank|exitcode) {1,8}: ",
             r"host=\S+ .{0,40}\branks?\b|node[ =]\S+ .{0,40}\branks?\b|Successfully assigned ",
-            r"local_rank: \d+ \(pid: \d+\)|[Ll]ocal[ _]rank[ =:]|GPU ?\d+ ?= ?PCI:|rank \d+ with PID \d+ on node",
+            r"\) world_rank=\d+|local_rank: \d+ \(pid: \d+\)|[Ll]ocal[ _]rank[ =:]|GPU ?\d+ ?= ?PCI:",
+            r"rank \d+ with PID \d+ on node|SLURM_\w{0,12}NODELIST[=:]|\bworld[_ ]size[=:]",
             r"\b(?:StepId|JobId|SLURM_JOB_ID|SLURM_JOBID)=\d+|\bjob[ =]\d{2,}\b|\*\*\* (?:JOB|STEP) \d+",
         ),
     ),
 )
+#: ``step 2000/2000``: the last one. An epoch that is not the last one must not stand beside it.
+_OF_TOTAL = re.compile(r"\b(\d{2,9})(?:/| of ) {0,8}(\d{2,9})\b")
+_EPOCH = re.compile(r"\b[Ee]poch[ =:\[]{0,3}\d")
+
+
+def is_last_step(text: str) -> bool:
+    """Whether a line of progress reports the last step of all, by its own counters."""
+    counters = _OF_TOTAL.findall(text[:300])
+    return bool(counters) and "%|" not in text and all(a == b for a, b in counters) and not _EPOCH.search(text)
+
+
 JOB_ID = re.compile(r"\b(?:StepId|JobId|SLURM_JOB_ID|SLURM_JOBID)=(\d+)|\*\*\* (?:JOB|STEP) (\d+)|\bjob[ =](\d{2,})\b")
 PREVIOUS = re.compile(r"\bprevious (?:attempt|run)\b")
 GIVES_UP = re.compile(

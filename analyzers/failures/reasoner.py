@@ -59,9 +59,15 @@ def find_cause(scan: Scan, topology: Topology) -> Finding:
         free = [event for event in live if event.signature.role == "symptom" and not _explained(event)]
     if not free:
         return Finding(None, suspects=suspects)
-    strong = [event for event in free if event.weight >= STRONG]
+    strong = _without_survivors([event for event in free if event.weight >= STRONG])
     chosen = _first(strong) if strong else max(free, key=lambda e: (e.weight, -e.line))
     return Finding(chosen, _supporting(chosen, live, topology), [e for e in strong if e is not chosen], suspects)
+
+
+def _without_survivors(strong: list[Event]) -> list[Event]:
+    """Where one of a kind ended its process, warnings of the same kind before it were overcome."""
+    ended = {event.signature.id for event in strong if event.fatal}
+    return [event for event in strong if event.fatal or not event.mild or event.signature.id not in ended]
 
 
 def settle(cause: Event, supporting: list[Event]) -> Signature:
@@ -163,7 +169,8 @@ def _collectives(live: list[Event], topology: Topology) -> tuple[int, ...]:
         if work and event.rank is not None and event.rank not in waiting:
             waiting[event.rank] = (event, int(work[1]), (work[2], work[3] or ""))
     if len(waiting) < 2:
-        return ()
+        absent = {e.rank for e in live if e.signature.id == "barrier-names-absent" and e.rank is not None}
+        return tuple(sorted(absent)) if len(absent) == 1 else ()
     operations: dict[tuple[str, str], list[int]] = {}
     for rank, (_, _, operation) in waiting.items():
         operations.setdefault(operation, []).append(rank)

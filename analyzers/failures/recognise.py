@@ -38,6 +38,7 @@ _POD_WORD = re.compile(r"\bpod/(?P<pod>[a-z0-9][a-z0-9.-]*[a-z0-9])")
 _PID_WORD = re.compile(r"\bpid(?:=|: |(?:\(s\))? )(\d+)")
 _HOST_LABEL = re.compile(r"\[(?P<node>[a-z][a-z0-9.]*-[a-z0-9.-]*\d)\]\s(?:task=(?P<rank>\d{1,6})\s)?")
 _DEVICE_PREFIX = re.compile(r"(?<![\w.-])[A-Za-z][\w.-]*:\d+:\d+ \[(\d{1,3})\]")
+_COMPOSER_RANK = re.compile(r"rank(\d{1,6})\[\d+\]")
 _MILD = re.compile(r"\b(?:WARNING|INFO|DEBUG|UserWarning|RuntimeWarning|warning)\b[:\s\]]")
 _UNKNOWN_EXCEPTION = Signature(
     id="python-unknown-exception",
@@ -81,6 +82,8 @@ def recognise(
         signature = _UNKNOWN_EXCEPTION
     if signature is None:
         return None
+    if rank is None and (composer := _COMPOSER_RANK.match(prefix.rest)):
+        rank = int(composer[1])
     label, body = around.labels.split(here.text)
     event = Event(here.file, here.line, here.text, signature, _writer(file, body, prefix), rank)
     event.time, event.time_exact = prefix.time or _time_above(around), prefix.time is not None
@@ -94,6 +97,8 @@ def recognise(
         event.fatal, event.user_frame = True, raised.user_frame
     elif event.writer == "job" and _MILD.search(here.text[:200]):
         event.mild = not event.signature.category.startswith("infrastructure")
+    elif event.signature.role == "symptom" and "NCCL WARN" in here.text[:200]:
+        event.mild = True  # NCCL warns of what it then does without; what fails is raised by somebody
     if "Fatal Python error" in here.text:
         event.fatal, event.user_frame = True, _crashed_in(here, prefix, around)
     _check_origin(event)

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 
-from analyzers.failures.events import Event, Scan
+from analyzers.failures.events import Event, Scan, Stream
 from analyzers.failures.hosts import NO_LABELS, Labels, known_hosts, labels_of, place_by_name, settle_labels
-from analyzers.failures.marks import GIVES_UP, JOB_ID, MARKS, PREVIOUS, PROGRESS, Mark
+from analyzers.failures.marks import GIVES_UP, JOB_ID, MARKS, PREVIOUS, PROGRESS, Mark, is_last_step
 from analyzers.failures.matcher import LINE_CHARS, Matcher
+from analyzers.failures.node_list import learn_nodes, place_by_list
 from analyzers.failures.recognise import POD_NAME, Around, recognise
 from analyzers.failures.signatures import Signature
 from analyzers.failures.topology import Topology
@@ -33,9 +34,15 @@ HANDLED_WITHIN_LINES = 4
 WATCH_LINES = 3000
 TAIL_LINES = 2000
 GENERIC_PRIORITY = 20
+#: The traceback of an exception that Python ignored is no longer than this.
+IGNORED_LINES = 40
 
 _ATTEMPT_FOLDER = re.compile(r"(?:^|/)attempt[_-](\d{1,4})(?:/|$)")
 _RANKS = re.compile(r"\branks? \d+ ?(?:-|\.\.) ?\d+")
+
+_IGNORED = re.compile(r"Exception ignored in|sys\.unraisablehook|Error in atexit._run_exitfuncs")
+_SPAWNED = re.compile(r"-- Process (\d{1,5}) terminated with the following error")
+_ENDS = frozenset({"time-limit", "preemption", "user-cancel", "node-lost", "launcher-summary"})
 
 _ALL_RANKS = -1
 
@@ -58,6 +65,7 @@ class Scanner:
             _FileReader(self, file, scan, topology, warn, known).read()
         settle_labels(scan, topology, known)
         place_by_name(files, scan, topology)
+        place_by_list(topology)
         return scan, topology
 
 
@@ -86,6 +94,8 @@ class _FileReader:
     watch_to: int = 0
     tail: list[tuple[int, list[str]]] = field(default_factory=list)
     layout_lines: int = 0
+    over: bool = False
+    ignored: dict[int | None, int] = field(default_factory=dict)
     ranks_here: set[int] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
     index: int = 0
@@ -157,6 +167,8 @@ class _FileReader:
         raised, in_stack = self._traceback(rank, prefix, here, "traceback" in marks)
         if in_stack:
             return
+        if rank is None and raised is not None:
+            rank = self._spawned()
         around = Around(self.lines, self.index, self.labels)
         event = recognise(self.file, self.scanner.signatures, here, prefix, rank, matched, raised, around)
         if event is not None:
@@ -167,7 +179,7 @@ class _FileReader:
         stream = self.scan.stream(self.file.name, rank)
         if progress:
             stream.progress_count += 1
-            stream.stepped(here)
+            self._step(stream, here)
         if "success" in marks and (event is None or event.signature.role == "informational"):
             stream.success = here
 
@@ -175,9 +187,12 @@ class _FileReader:
         text = here.text
         if "layout" in marks:
             self._layout(text, prefix)
-        if "resumed" in marks and self.file.kind in ("job", "rank", "node"):
+        if self.file.kind in ("kernel", "scheduler", "kubernetes"):
+            return
+        if "resumed" in marks:
             self.scan.resumed = here
-        if "attempt" in marks and prefix.rank is None and self.file.kind not in ("kernel", "scheduler", "kubernetes"):
+        starts_anew = self.over and ("begin" in marks or "resumed" in marks)
+        if starts_anew or ("attempt" in marks and prefix.rank is None):
             self._new_attempt(text)
 
     def _traceback(
@@ -201,6 +216,13 @@ class _FileReader:
             if begins:
                 self.open[rank] = (Traceback(), [])
         return (reader.raised[-1] if len(reader.raised) > seen else None), in_stack
+
+    def _spawned(self) -> int | None:
+        """The process that `torch.multiprocessing` says the traceback at hand comes from."""
+        for line in self.lines[max(0, self.index - IGNORED_LINES * 2) : self.index][::-1]:
+            if found := _SPAWNED.match(line):
+                return int(found[1])
+        return None
 
     def _close(self, rank: int | None) -> None:
         """A traceback is over: of a chain of exceptions the most telling one stays, the others are put aside."""
@@ -226,6 +248,8 @@ class _FileReader:
             self.topology.owns(rank, event.pid, event.node)
         stream = self.scan.stream(self.file.name, rank)
         event.progress_before, event.handled = stream.progress_count, handled
+        self._check_ignored(event, rank)
+        self.over = self.over or _ends_attempt(event)
         trace = self.open.get(rank)
         if trace is not None and event.fatal:
             trace[1].append(event)
@@ -234,6 +258,18 @@ class _FileReader:
             self.watch_to = event.line + WATCH_LINES
             self.recent[rank] = event
         self._store(event)
+
+    def _check_ignored(self, event: Event, rank: int | None) -> None:
+        """What Python says to ignore is no failure: the exception below the line, with a traceback or without."""
+        if _IGNORED.search(event.text):
+            self.ignored[rank] = event.line
+            return
+        said = self.ignored.get(rank)
+        if said is None or event.line - said > IGNORED_LINES or event.signature.role == "informational":
+            return
+        if event.fatal or event.line == said + 1:
+            event.dismissed = f"Python ignored this exception (line {said}); the program went on"
+            del self.ignored[rank]
 
     def _store(self, event: Event) -> None:
         """Keep the first events of a kind and the last one; the last may be fatal where the first were survived."""
@@ -257,6 +293,7 @@ class _FileReader:
 
     def _new_attempt(self, text: str) -> None:
         self.recent.clear()
+        self.over = False
         if PREVIOUS.search(text):
             self.resume_attempt, self.attempt = self.attempt, -1
         elif self.resume_attempt is not None:
@@ -287,6 +324,7 @@ class _FileReader:
             return
         rank = prefix.rank if prefix.rank is not None else self.file.rank
         self.topology.learn(text, rank, prefix.node)
+        learn_nodes(text, self.topology)
         if self.file.rank is not None and prefix.node and not POD_NAME.search(prefix.node):
             self.topology.place(self.file.rank, prefix.node)
         for found in JOB_ID.findall(text) if self.file.kind != "scheduler" else ():
@@ -314,9 +352,14 @@ class _FileReader:
             here = LogEvidence(self.file.name, number, text)
             if number > self.watch_to:
                 stream.progress_count += 1
-                stream.stepped(here)
+                self._step(stream, here)
             elif stream.progress is None or stream.progress.line < number:
-                stream.stepped(here)
+                self._step(stream, here)
+
+    def _step(self, stream: Stream, here: LogEvidence) -> None:
+        stream.stepped(here)
+        if is_last_step(here.text):
+            stream.success = here
 
     def _finish(self) -> None:
         for rank in list(self.open):
@@ -328,6 +371,11 @@ class _FileReader:
         node = self.topology.node(self.file.rank)
         for rank in self.ranks_here:
             self.topology.place(rank, node)
+
+
+def _ends_attempt(event: Event) -> bool:
+    """Whether the line says that all processes of the launch are over; a launch after it is a new attempt."""
+    return event.signature.subcategory in _ENDS or (event.writer != "job" and event.signature.id == "launcher-teardown")
 
 
 def is_progress(text: str) -> bool:

@@ -6,11 +6,16 @@ import re
 from dataclasses import dataclass, field
 
 _HOST_NAME = r"[A-Za-z][A-Za-z0-9]*(?:[-.][A-Za-z0-9]+)*"
-_EXPLICIT_HOST = re.compile(rf"\b(?:host|hostname|node|nodename|node_name)\b ?[=: ] ?({_HOST_NAME})")
+_EXPLICIT_HOST = re.compile(
+    rf"\b(?:(?:host|hostname|node|nodename|node_name)\b ?[=: ]|(?:Host|Hostname|HOSTNAME|Node|Host name)\b ?[=:]) ?"
+    rf"({_HOST_NAME})"
+)
 _ON_HOST = re.compile(rf"[Pp]rocess:? (\d{{1,6}}) ?/ ?\d+ on ({_HOST_NAME})")
 _BARE_HOST = re.compile(r"(?<![\w/.-])([a-z][a-z0-9]*(?:-[a-z0-9]+)*-[a-z]{0,8}\d+)(?![\w/.:-])")
 _RANK_RANGE = re.compile(r"\branks?\b ?[=: ]? ?(\d{1,6}) ?(?:-|\.\.|to) ?(\d{1,6})")
-_ONE_RANK = re.compile(r"(?<![\w_])(?:global_)?rank ?[=: ] ?(\d{1,6})\b(?! ?(?:-|\.\.))")
+_ONE_RANK = re.compile(
+    r"(?<![\w_])(?<!local )(?<!Local )(?<!node )(?:global_)?rank ?[=: ] ?(\d{1,6})\b(?! ?(?:-|\.\.))"
+)
 _LOCAL_RANK = re.compile(r"\b[Ll]ocal[_ ]rank ?[=: ] ?(\d{1,3})\b")
 _AGENT = re.compile(r"\blocal_rank: (\d{1,3}) \(pid: (\d{2,9})\)")
 _PID = re.compile(r"\bpid[ =:]{1,2}(\d{2,9})\b")
@@ -24,6 +29,7 @@ _ASSIGNED = re.compile(r"Successfully assigned (?:\S+/)?(\S+) to (\S+)")
 _TABLE_HOST = re.compile(rf"^\s*host\s+: ({_HOST_NAME})")
 _TABLE_RANK = re.compile(r"^\s*rank\s+: (\d{1,6}) \(local_rank: (\d{1,3})\)")
 _TABLE_PID = re.compile(r"^\s*exitcode\s+: -?\d+ \(pid: (\d+)\)")
+_RAY_TRAIN = re.compile(r"ip=([\d.]+), pid=(\d{2,9})\) world_rank=(\d{1,6})")
 _MPI_RANK = re.compile(rf"rank (\d{{1,6}}) with PID (\d+) on node ({_HOST_NAME})")
 _ROLE_POD = re.compile(r"^(?P<job>.+)-(?P<role>master|chief|launcher|head|worker)-(?P<index>\d{1,5})$")
 _MOST_RANKS = 100_000
@@ -35,7 +41,8 @@ _NO_HOST = frozenset(
 @dataclass(slots=True)
 class Topology:
     """Maps built while reading. Later facts never overwrite earlier ones; numbers out of range are left out.
-    ``named`` are nodes that a line calls so (``host=``)."""
+    ``named`` are nodes that a line calls so (``host=``); ``node_list`` and ``world`` are the scheduler's node list and
+    the number of ranks, as far as stated."""
 
     node_of_rank: dict[int, str] = field(default_factory=dict)
     device_of_rank: dict[int, int] = field(default_factory=dict)
@@ -50,6 +57,8 @@ class Topology:
     named: set[str] = field(default_factory=set)
     local_of_pid: dict[int, int] = field(default_factory=dict)
     ranged: bool = False
+    node_list: tuple[str, ...] = ()
+    world: int = 0
     _table_host: str | None = None
     _table_rank: int | None = None
 
@@ -151,6 +160,8 @@ class Topology:
         if mpi := _MPI_RANK.search(text):
             self.place(int(mpi[1]), mpi[3])
             self._process(int(mpi[1]), int(mpi[2]), mpi[3])
+        if ray := _RAY_TRAIN.search(text):
+            self._process(int(ray[3]), int(ray[2]), None)
         if process := _ON_HOST.search(text):
             self.place(int(process[1]), process[2])
         if agent := _AGENT.search(text):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from prompts.errors import UserError
 from schedmate.console import err, out, plain, print_json, safe
 
 if TYPE_CHECKING:
@@ -27,19 +28,36 @@ def diagnose(
     path: Annotated[Path, typer.Argument(help="A log file, or a folder with all files of one job.", metavar="PATH")],
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
     all_: Annotated[bool, typer.Option("--all", help="Show every line that was put aside.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Markdown on stdout, for a ticket.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Also write a page with a picture, one HTML file.", metavar="FILE")
+    ] = None,
 ) -> None:
     """Say why a job failed: which rank and node, the line that tells it, and what to do.
 
-    Exit code: 0 the job is healthy, 1 a failure was found (or the cause stays unknown), 2 nothing could be read.
+    Exit code: 0 the job is healthy, 1 a failure was found (or the cause stays unknown), 2 nothing could be read or
+    written.
 
     Example: schedmate diagnose slurm-4711.out
     """
-    from analyzers.failures import diagnose as find
+    from analyzers.failures import investigate
     from schedmate.config import load_settings
     from schedmate.refine import refine_diagnosis
 
-    found = refine_diagnosis(find(path), path, load_settings())
-    if json_:
+    if json_ and markdown:
+        raise UserError("--json and --markdown: one of the two", "call it twice")
+    static, moments = investigate(path)
+    found = refine_diagnosis(static, path, load_settings())
+    if html is not None:
+        from schedmate.diagnosis_report import page
+        from schedmate.files import write_whole
+
+        write_whole(html, page(found, moments, path), "name another file with --html")
+    if markdown:
+        from schedmate.diagnosis_report import markdown as as_markdown
+
+        typer.echo(as_markdown(found, path.resolve().name), nl=False)
+    elif json_:
         print_json(as_json(found))
     else:
         _show(found, [(echo, 0) for echo in found.echoes] if all_ else _folded(found.echoes)[:_SHOWN_ECHOES])
