@@ -146,7 +146,8 @@ class Progress:
     """How far a job is, read from its log.
 
     ``seconds_per_step`` is at the present pace; ``eta_seconds`` counts from the last record to the end of the
-    whole run. ``last_loss`` is a number or the string ``"nan"``. ``ended`` is how the log ends where it says so.
+    whole run, pauses that keep coming included, and ``eta_range`` holds it in four of five runs that go on as they
+    have. ``last_loss`` is a number or the string ``"nan"``. ``ended`` is how the log ends where it says so.
     ``not_understood`` names what no line of the log was understood to hold: then trouble may be missed. What the log
     does not say is None.
     """
@@ -158,6 +159,7 @@ class Progress:
     seconds_per_step: float | None = None
     last_loss: float | str | None = None
     eta_seconds: float | None = None
+    eta_range: tuple[float, float] | None = None
     anomaly: Anomaly | None = None
     evidence: tuple[LogEvidence, ...] = ()
     format: str | None = None

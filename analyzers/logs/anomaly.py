@@ -16,6 +16,8 @@ import numpy as np
 _MIN_RECORDS = 12
 #: This many records in a row above the level make a divergence, fewer a spike.
 _STAYS = 5
+#: The level before a spike is that of so many losses.
+_SETTLED = 50
 _SLOWER = 1.4
 _STRAGGLES = 1.5
 _SHORTEST_STALL_S = 60.0
@@ -55,14 +57,14 @@ def divergence(losses: Sequence[float]) -> str | None:
     if broken >= 2:
         return "divergence"
     finite = [loss for loss in losses if math.isfinite(loss)]
-    high = _high_at_end(finite)
+    high, raised = _high_at_end(finite)
     if broken:
         return "divergence" if high else "loss_spike"
-    if high >= _STAYS:
+    if high >= _STAYS and not _comes_down(finite, high):
         return "divergence"
-    if high:
-        settled = finite[len(finite) // 10 : -high][-200:]
-        if settled and min(finite[-high:]) > 0 and max(finite[-high:]) > 1.5 * max(settled):
+    if raised:
+        settled = finite[len(finite) // 10 : -raised][-_SETTLED:]
+        if settled and min(finite[-raised:]) > 0 and max(finite[-raised:]) > 1.5 * max(settled):
             return "loss_spike"
     return None
 
@@ -76,16 +78,29 @@ def _count_back(values: Sequence[float], test: Callable[[float], bool]) -> int:
     return count
 
 
-def _high_at_end(losses: Sequence[float]) -> int:
-    """How many of the last losses stand far above the best level reached, in ratio and in noise."""
+def _high_at_end(losses: Sequence[float]) -> tuple[int, int]:
+    """How many of the last losses stand far above the best level reached, in ratio and in noise; and how many are not
+    back near it, if one of those was so far above."""
     if len(losses) < _MIN_RECORDS:
-        return 0
+        return 0, 0
     values = np.asarray(losses, dtype=float)
     windows = np.lib.stride_tricks.sliding_window_view(values, _STAYS)
     best = float(np.median(windows, axis=1).min())
     noise = 1.4826 * float(np.median(np.abs(np.diff(values))))
-    level = best + max(abs(best), 8 * noise)
-    return _count_back(losses, lambda loss: loss > level)
+    above = max(abs(best), 8 * noise)
+    high = _count_back(losses, lambda loss: loss > best + above)
+    raised = _count_back(losses, lambda loss: loss > best + above / 2)
+    return high, raised if raised and max(losses[-raised:]) > best + above else 0
+
+
+def _comes_down(losses: Sequence[float], high: int) -> bool:
+    """Whether the high losses at the end are few and fall: a spike that takes its time to recover."""
+    if high > len(losses) / 10:
+        return False
+    third = max(1, high // 3)
+    settled = median(losses[-high - _SETTLED : -high])
+    first, last = (median(some) - settled for some in (losses[-high : third - high], losses[-third:]))
+    return last < 0.7 * first
 
 
 def slowdown(paces: Sequence[float]) -> int | None:

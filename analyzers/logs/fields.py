@@ -44,12 +44,12 @@ _WORD = r"(?!(?<=(?i:loss|norm)[ ])(?i:nan|inf)\b)[A-Za-z_][\w./%@-]*+"  # "loss
 #: length, as does the number before it.
 _NAMED = r"(?=\w*?[A-Za-z_]{3})\w*+[.:=]|\w*+\.[A-Za-z_]{3}\w*+[.:=]"
 _PAIR = re.compile(
-    rf"(?<![\w./%-])(?P<key>{_WORD}(?: {_WORD}){{0,7}}+(?: ?\([A-Za-z/]{{1,12}}\))?)"
-    r"['\"]?[ \t]*+(?:[:=]+|\.{3,}|->|\|)?+[ \t]*+(?:tensor\()?['\"#]?(?P<open>[\[(])?[ \t]*+"
+    rf"(?:(?<![\w./%-])|(?<=[\s'\"]--))(?P<key>{_WORD}(?: {_WORD}){{0,7}}+(?: ?\([A-Za-z/]{{1,12}}\))?)"
+    r"(?:['\"],[ \t]|['\"]?[ \t]*+(?:[:=]+|\.{3,}|->|\|)?+[ \t]*+)(?:tensor\()?['\"#]?(?P<open>[\[(])?[ \t]*+"
     rf"(?P<value>{_DATE}|{_CLOCK}|(?>{NUMBER}))"
     rf"(?!{_NAMED})"
     r"(?:[ \t]*(?:/|of|out of|von|sur)[ \t]*(?P<total>\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?![.\d/]))?"
-    r"(?P<unit>[ \t]?(?:ms|us|µs|sec|s|min|h|it/s|s/it|steps?/s|%)(?![\w/]))?"
+    r"(?P<unit>[ \t]?(?:ms|us|µs|sec|s|min|h|it/s|s/it|steps?/s|%|ep|ba)(?![\w/]))?"
 )
 _FRACTION = re.compile(
     r"(?<![\w.,/:-])(?:[\[(][ \t]*+)?(?P<step>\d{1,3}(?:,\d{3})++|\d{1,12})[ \t]*(?:/|of|out of|von|sur)[ \t]*"

@@ -104,7 +104,7 @@ class Followed:
             self._step = step
             self._moves.append(passed_s)
         if found.anomaly is None and found.ended is None and self._is_still(found, passed_s):
-            found = replace(found, anomaly="stall", eta_seconds=None)
+            found = replace(found, anomaly="stall", eta_seconds=None, eta_range=None)
         self.progress = found
 
     def _is_still(self, found: Progress, passed_s: float) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, get_args
 from analyzers.logs.fields import Role
 
 #: Named groups that a format's ``line`` pattern may have, besides the roles.
-EXTRA_GROUPS = frozenset({"rate_unit", "values", "desc"})
+EXTRA_GROUPS = frozenset({"rate_unit", "values", "desc", "last_epoch"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import math
-from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from statistics import median
 
 from analyzers.logs import anomaly
 from analyzers.logs.choosing import choose, completed, other_work, without_torn_end
+from analyzers.logs.countless import from_epochs, from_losses, printable
 from analyzers.logs.fields import Role
 from analyzers.logs.intake import discover
-from analyzers.logs.outlook import with_outlook
+from analyzers.logs.outlook import stands_still, with_outlook
 from analyzers.logs.pace import Counting, Interval, intervals, present_pace, printed_pace
+from analyzers.logs.remaining import Remaining, remaining
 from analyzers.logs.scan import Detail, feed
 from analyzers.logs.series import Record, Series
 from analyzers.logs.tracker import Tracker
 from analyzers.types import Anomaly, LogEvidence, Progress
 
-#: An evaluation or checkpoint that has begun may take this many times longer before the silence is a stall.
-_PAUSE_GRACE = 4
 #: A counter with an unknown name must have come this often before its own standstill is a stall.
 _TRUSTED_COUNT = 20
+#: So many times more records without a step than with one: the steps are not the training's.
+_BESIDE = 5
 _READ_KINDS = frozenset({"rank", "node", "job"})
 
 
@@ -54,13 +54,19 @@ def read_progress(path: Path, *, now: datetime | None = None, warn: Callable[[st
 def assess(tracker: Tracker) -> Progress:
     """What the tracker's series amount to."""
     main = choose(tracker)
-    if main is not None:
+    if main is not None and not _is_beside_epochs(main, tracker):
         return with_outlook(_Assessment(tracker, main).progress(), tracker, main)
-    found = _from_epochs(tracker)
+    found = from_epochs(tracker)
     if found.format is None:
         main = other_work(tracker)
-        found = _Assessment(tracker, main).progress() if main is not None else _from_losses(tracker)
+        found = _Assessment(tracker, main).progress() if main is not None else from_losses(tracker)
     return with_outlook(found, tracker, main)
+
+
+def _is_beside_epochs(main: Series, tracker: Tracker) -> bool:
+    """Whether training prints fractions of epochs, and steps only now and then (where a checkpoint is saved)."""
+    epochs = [series.count for series in tracker.epochs_only.values() if series.fractional_epochs]
+    return max(epochs, default=0) > _BESIDE * main.count
 
 
 @dataclass
@@ -87,25 +93,22 @@ class _Assessment:
         losses = self._losses(records)
         trouble, evidence = self._trouble(records, found, losses, per_epoch, total)
         later = self._later_epoch(last)
-        eta = None
-        if trouble != "stall" and pace is not None and later is None:
-            left = self._steps_left(last, per_epoch, total, epochs)
-            eta = left * pace if left is not None else None
-        if (
-            eta is None
-            and trouble != "stall"
-            and last.eta is not None
-            and not (self.main.format and self.main.format.bar)
-        ):
-            eta = last.eta
+        left = self._steps_left(last, per_epoch, total, epochs) if pace is not None and later is None else None
+        eta = remaining(left, pace, self._alike(found, pace)) if left is not None and pace is not None else None
+        said = next((record.eta for record in reversed(records[-2:]) if record.eta is not None), None)
+        if eta is None and said is not None and not (self.main.format and self.main.format.bar):
+            eta = Remaining(said, said * 0.75, said * 1.25)
+        if trouble == "stall":
+            eta = None
         return Progress(
             current_step=last.step if later is None or not per_epoch else None,
             total_steps=total,
             current_epoch=last.epoch if later is None else later.epoch,
             total_epochs=epochs,
             seconds_per_step=pace,
-            last_loss=_printable(losses[-1][0]) if losses else None,
-            eta_seconds=eta,
+            last_loss=printable(losses[-1][0]) if losses else None,
+            eta_seconds=eta.seconds if eta is not None else None,
+            eta_range=(eta.low, eta.high) if eta is not None else None,
             anomaly=trouble,
             evidence=tuple(dict.fromkeys((*evidence, (later or self.main.last or last).evidence()))),
             format=self._format_name(),
@@ -149,9 +152,19 @@ class _Assessment:
             return by_time
         return printed_pace(recent) or by_time or present_pace(found)
 
+    def _alike(self, found: list[Interval], pace: float) -> list[Interval]:
+        """The intervals since the pace became the present one, if they were told by time stamps."""
+        if self.tracker.last_time is None:
+            return []
+        at = anomaly.slowdown([interval.pace for interval in found])
+        since = found[at:] if at is not None else found
+        return since if since and 0.7 * pace < median(i.pace for i in since) < 1.5 * pace else []
+
     def _losses(self, records: list[Record]) -> list[tuple[float, Record]]:
         own = [(record.loss, record) for record in records if record.loss is not None]
-        loose = [(loose.loss, loose.record) for loose in self.tracker.loose.get(self.main.rank, ())]
+        beside = self.tracker.loose.get(self.main.rank, ())
+        plainest = min((loose.rank for loose in beside), default=0)  # "loss" of "value_loss", "entropy_loss", "loss"
+        loose = [(loose.loss, loose.record) for loose in beside if loose.rank == plainest]
         return loose if len(loose) > 2 * len(own) else own or loose
 
     def _steps_left(self, last: Record, per_epoch: bool, total: int | None, epochs: int | None) -> float | None:
@@ -206,18 +219,9 @@ class _Assessment:
 
     def _stalled(self, records: list[Record]) -> bool:
         times = [record.time for record in records[-len(self.main.recent()) :] if record.time is not None]
-        if not times or (self.main.is_mined and (self.main.is_other or self.main.count < _TRUSTED_COUNT)):
+        if self.main.is_mined and (self.main.is_other or self.main.count < _TRUSTED_COUNT):
             return False
-        limit = anomaly.stall_after_s(times)
-        if self.tracker.pausing_at > records[-1].order:
-            limit *= _PAUSE_GRACE
-        latest = self.tracker.last_time or times[-1]
-        present = self.tracker.present(times[-1])
-        if present is not None:
-            latest = max(latest, present)
-        else:
-            limit *= 2  # only other lines tell the time, and the next record may be about to be written
-        return latest - times[-1] > limit
+        return stands_still(self.tracker, times, records[-1].order)
 
     def _slow(self, records: list[Record], found: list[Interval]) -> Record | None:
         by_time = any(record.time is not None for record in records)
@@ -252,50 +256,3 @@ def _restarts_each_epoch(main: Series, last: Record, tracker: Tracker) -> bool:
     if last.epoch is None or last.total is None:
         return False
     return last.total not in tracker.planned.get("total", {}).values()
-
-
-def _from_epochs(tracker: Tracker) -> Progress:
-    """Progress of a log that only counts epochs."""
-    series = max(tracker.epochs_only.values(), key=lambda s: s.count, default=None)
-    last = series.last if series is not None else None
-    told = last is not None and series is not None and (series.count >= 2 or last.loss is not None or last.epochs)
-    if series is None or last is None or not told:
-        return Progress()
-    records = [
-        replace(record, step=int(record.epoch or 0)) for record in series if record.epoch == int(record.epoch or 0)
-    ]
-    epochs = last.epochs or next(iter(tracker.planned.get("epochs", {}).values()), None)
-    found = intervals(records, Counting(), tracker.whole_seconds)
-    pace = present_pace(found)
-    losses = [record.loss for record in series if record.loss is not None]
-    first = 0 if series.first_epoch == 0 else 1
-    left = max(0.0, epochs - (last.epoch or 0) - (1 - first)) if epochs is not None else None
-    verdict = anomaly.divergence(losses)
-    return Progress(
-        current_epoch=last.epoch,
-        total_epochs=epochs,
-        last_loss=_printable(losses[-1]) if losses else None,
-        eta_seconds=left * pace if left is not None and pace is not None else None,
-        anomaly="divergence" if verdict == "divergence" else "loss_spike" if verdict == "loss_spike" else None,
-        evidence=(last.evidence(),),
-        format=series.format.name if series.format else "general",
-    )
-
-
-def _from_losses(tracker: Tracker) -> Progress:
-    """What is left when a log counts nothing: its losses."""
-    losses = max(tracker.loose.values(), key=len, default=deque())
-    if len(losses) < 3:
-        return Progress()
-    verdict = anomaly.divergence([loose.loss for loose in losses])
-    last = losses[-1]
-    return Progress(
-        last_loss=_printable(last.loss),
-        anomaly="divergence" if verdict == "divergence" else "loss_spike" if verdict == "loss_spike" else None,
-        evidence=(last.record.evidence(),),
-        format="general",
-    )
-
-
-def _printable(loss: float) -> float | str:
-    return loss if math.isfinite(loss) else "nan" if math.isnan(loss) else "inf"

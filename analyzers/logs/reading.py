@@ -32,8 +32,22 @@ _ALIVE = Worded(
     "beat alive ping watchdog slurm srun kernel",
 )
 _LABEL = re.compile(r"[^a-z]+")
+#: Units of how long a run is to be.
+_DURATIONS: dict[str, Role] = {"ep": "epochs", "ba": "total"}
+_AMOUNT_OF_STEPS = re.compile(
+    r"(?:^|[,;:(] ?)(\d{1,3}(?:,\d{3})+|\d{2,12}) (?:training |optimi[sz]ation |gradient )?"
+    r"(?:steps|iterations|iters|updates)\b(?! ?(?:per|/|each|ago|left|remaining|of|in|took|so)\b)"
+)
+_NOT_THE_RUN = re.compile(
+    r"(?i)warm|eval|valid|every|each|log|sav|check|accum|skip|resum|after|since|patience|done|took|ago"
+)
+_STEPS_RANK = 9
 #: A bar's time left in whole seconds says nothing about the pace when it is shorter.
 _SHORTEST_ETA_S = 3.0
+_BARE_RATE = re.compile(
+    r"(?<![\w.])(?P<amount>\d{1,9}(?:\.\d{1,9})?) ?(?:(?P<unit>ms|s)/(?:it|iter|step|batch|update)|"
+    r"(?:it|iters?|steps?|batch(?:es)?|updates?)/s(?:ec)?)\b"
+)
 _DIGITS = frozenset("0123456789")
 
 
@@ -54,6 +68,7 @@ class Reading:
     epoch: float | None = None
     epochs: int | None = None
     loss: float | None = None
+    loss_rank: int = 0
     pace: float | None = None
     elapsed: float | None = None
     eta: float | None = None
@@ -101,6 +116,13 @@ def read_line(text: str, formats: tuple[LogFormat, ...]) -> Reading | None:
         reading.step, reading.total, at = bare
         begins = min(begins, at)
         reading.label = f"[/]{reading.total}:" + _LABEL.sub(" ", rest[:at].lower())[:60]
+    if reading.step is not None and reading.pace is None:
+        _take_bare_rate(reading, rest)
+    no_step = reading.step is None or reading.label == "batch"  # "20000 steps, batch 256" is a plan
+    if no_step and reading.epoch is None and not any(role == "total" for role, *_ in reading.planned):
+        amount = _AMOUNT_OF_STEPS.search(rest, 0, 200)
+        if amount is not None and not _NOT_THE_RUN.search(rest, 0, 200):
+            reading.planned += (("total", _STEPS_RANK, int(amount[1].replace(",", ""))),)
     if reading.step is None and reading.epoch is None and not reading.planned:
         reading.mined = _mined(rest, candidates(rest, found, bare))
     if not reading.says_something:
@@ -137,6 +159,8 @@ def _take_groups(reading: Reading, match: re.Match[str], rest: str) -> str:
     reading.total = _count(said.get("total"))
     reading.epoch = _epoch(said.get("epoch"))
     reading.epochs = _count(said.get("epochs"))
+    if said.get("last_epoch"):
+        reading.epochs = int(said["last_epoch"]) + 1
     reading.loss = number(said["loss"]) if said.get("loss") else None
     reading.elapsed = seconds(said["elapsed"]) if said.get("elapsed") else None
     reading.eta = seconds(said["eta"].rstrip("s")) if said.get("eta") else None
@@ -167,6 +191,8 @@ def _take_pairs(reading: Reading, found: list[Pair], names: dict[str, Role]) -> 
         role: Role | None = special or (meant.role if meant else None)
         rank = 0 if special or meant is None else meant.rank
         unit = pair.unit or (meant.unit if meant else "")
+        if unit in _DURATIONS:  # Composer: max_duration: 6ep
+            role, rank = _DURATIONS[unit] if key.lower() == "max_duration" else None, 0
         if role is None or best.get(role, 1 << 30) <= rank:
             continue
         if role in ("total", "epochs", "per_epoch") and pair.total is None:
@@ -176,6 +202,8 @@ def _take_pairs(reading: Reading, found: list[Pair], names: dict[str, Role]) -> 
             continue
         if _take(reading, role, pair, unit):
             best[role] = rank
+            if role == "loss":
+                reading.loss_rank = rank
             first = min(first, pair.end if role in ("step", "epoch") else pair.start)
     if reading.total is None and reading.step is not None:  # "iteration 40/900 | global_step: 40"
         totals = (_count(pair.total) for pair in found if pair.total and _count(pair.value) == reading.step)
@@ -229,6 +257,14 @@ def _take_pace(reading: Reading, role: Role, pair: Pair, unit: str) -> bool:
         return False
     reading.pace = pace
     return True
+
+
+def _take_bare_rate(reading: Reading, text: str) -> None:
+    """A pace that stands without a name: ``(1.45 s/it)``, ``3.2 steps/s``."""
+    said = _BARE_RATE.search(text)
+    if said is not None:
+        amount = seconds(said["amount"], said["unit"]) if said["unit"] in ("s", "ms") else number(said["amount"])
+        reading.pace = _pace(amount, per_step=said["unit"] in ("s", "ms"))
 
 
 def _pace(amount: float | None, *, per_step: bool) -> float | None:

@@ -14,19 +14,16 @@ from analyzers.logs.formats import LogFormat, known_formats
 from analyzers.logs.limits import USUAL, Limits
 from analyzers.logs.mining import Candidate
 from analyzers.logs.prefix import strip_prefix, time_within
-from analyzers.logs.reading import Reading, read_line, read_row
+from analyzers.logs.reading import Reading, read_line
 from analyzers.logs.series import Record, Series
+from analyzers.logs.table import Table
 from analyzers.logs.words import Worded
 
 #: A date that a line holds but does not begin with is its time stamp within so many characters.
 _STAMP_WITHIN = 100
 _BLOCK_LINES = 20
-_COLUMNS = re.compile(r"(?<![ \t])[ \t]*[,;\t][ \t]*")
-_NAME = re.compile(r"[A-Za-z_][\w ./()%@:-]*")
-#: A line that may be a row or the names of columns: two separators, or words that begin with a counter's.
-_TABLE = re.compile(
-    r"[^,]*,[^,]*,|[^\t]*\t|[^;]*;[^;]*;|\s*(?i:epoch|step|iter|iteration)\s+[A-Za-z_]\S*\s+[A-Za-z_]\S*"
-)
+#: Totals that are named equally plainly; the first that the step has not passed counts.
+_MAX_PLANNED = 4
 FINISHED = Worded(
     r"(?i)train(?:ing)? (?:has )?(?:completed|complete|finished|done|ended)|finished training|done training|"
     r"`?Trainer\.fit`? stopped|train_runtime|job (?:completed|finished)|early stopping|exiting program|all done",
@@ -43,13 +40,19 @@ PAUSING = Worded(
 )
 
 
+#: What announces an evaluation whose bar says nothing of it, within so many lines.
+_EVAL_BEGINS = re.compile(r"\*{3,}\s*(?:Running\s+)?(?:Eval|Predict|Test|Valid)", re.I)
+_EVAL_WITHIN = 8
+
+
 @dataclass(slots=True)
 class Loose:
-    """A training loss on a line without a step."""
+    """A training loss on a line without a step; ``rank`` tells how plainly it is named (lower is better)."""
 
     order: int
     loss: float
     record: Record
+    rank: int
 
 
 @dataclass(slots=True)
@@ -76,7 +79,7 @@ class Tracker:
     epochs_only: dict[int | None, Series] = field(default_factory=dict)
     epoch_lines: dict[int | None, Record] = field(default_factory=dict)
     loose: dict[int | None, deque[Loose]] = field(default_factory=dict)
-    planned: dict[Role, dict[int, int]] = field(default_factory=dict)
+    planned: dict[Role, dict[tuple[int, int], int]] = field(default_factory=dict)
     formats_seen: dict[str, int] = field(default_factory=dict)
     order: int = 0
     last_time: float | None = None
@@ -93,12 +96,15 @@ class Tracker:
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
     _latest: dict[int | None, Record] = field(default_factory=dict)
     _contexts: dict[int | None, Context] = field(default_factory=dict)
-    _columns: list[str] = field(default_factory=list)
+    _table: Table = field(default_factory=Table)
     _watch: EndWatch = field(default_factory=lambda: EndWatch(USUAL.last_lines))
     _stamps: deque[float] = field(default_factory=deque)
     _stamped: Record | None = None
     _since_stamp: int = 0
     _gaps: int = 0
+    _number: int = -1
+    _line_time: datetime | None = None
+    _eval_at: int = -_EVAL_WITHIN
     _mined: int = 0
     _file: str = ""
     _file_rank: int | None = None
@@ -113,7 +119,7 @@ class Tracker:
             None,
             0,
         )
-        self._columns = []
+        self._table = Table()
         self.spans[file] = (self.order, self.order)
 
     def end(self) -> None:
@@ -142,10 +148,12 @@ class Tracker:
         return (record.order - start) / max(1, end - start)
 
     def line(self, number: int, text: str) -> bool:
-        """Take one line; True when it said something about progress."""
+        """Take one line, or one drawing of its bar; True when it said something about progress."""
         self.order += 1
-        if self._columns or _TABLE.match(text):
-            row = self._row(text)
+        if number != self._number:
+            self._number, self._line_time = number, None
+        if self._table.may_be(text):
+            row = self._table.row(text)
             if row is not None:
                 self._enter(row, number, text)
                 return True
@@ -164,6 +172,7 @@ class Tracker:
             return
         if time is None:
             time = strip_prefix(text).time or time_within(text, _STAMP_WITHIN)
+        self._line_time = self._line_time or time
         self._since_stamp += 1
         if time is not None:
             self._stamp(self._clock.seconds(time), number, text)
@@ -185,27 +194,18 @@ class Tracker:
             self.broken = Record(self._file, number, text[: self.limits.text], self.order, 0)
         if PAUSING.search(text, 300):
             self.pausing_at = self.order
-
-    def _row(self, text: str) -> Reading | None:
-        """A row of the table whose column names stood above; a line of column names begins one."""
-        cells = [cell.strip().strip("\"'") for cell in _COLUMNS.split(text.strip())]
-        if len(cells) < 2:
-            cells = text.split()
-        if len(cells) < 2:
-            return None
-        if self._columns and len(cells) == len(self._columns):
-            return read_row(dict(zip(self._columns, cells, strict=True)))
-        if all(_NAME.fullmatch(cell) and len(cell) < 60 for cell in cells):
-            probe = read_row(dict.fromkeys(cells, "1"))
-            if probe is not None:
-                self._columns = cells
-        return None
+        if "***" in text and _EVAL_BEGINS.search(text, 0, 300):
+            self._eval_at = self.order
 
     def _enter(self, reading: Reading, number: int, text: str) -> None:
         rank = reading.rank if reading.rank is not None else self._file_rank
         for role, priority, amount in reading.planned:
-            self.planned.setdefault(role, {}).setdefault(priority, amount)
-        time = self._clock.seconds(reading.time) if reading.time is not None else None
+            told = self.planned.setdefault(role, {})
+            index = sum(known == priority for known, _ in told)
+            if index < _MAX_PLANNED and amount not in told.values():
+                told[priority, index] = amount
+        said = reading.time or self._line_time  # a collector's stamp stands once before all drawings of a bar
+        time = self._clock.seconds(said) if said is not None else None
         if time is not None:
             self._stamp(time, number, text)
             self.whole_seconds = self.whole_seconds and self._clock.whole_seconds
@@ -277,7 +277,7 @@ class Tracker:
             only.add(record)
         if reading.loss is not None:
             losses = self.loose.setdefault(rank, deque(maxlen=self.limits.loose))
-            losses.append(Loose(record.order, reading.loss, record))
+            losses.append(Loose(record.order, reading.loss, record, reading.loss_rank))
 
     def _series(self, reading: Reading, rank: int | None) -> Series:
         key = (rank, f"{'eval ' if reading.is_eval else ''}{reading.label}")
@@ -286,7 +286,12 @@ class Tracker:
             if len(self.series) >= self.limits.series:
                 key = (None, "overflow")
             found = self.series.setdefault(key, Series(reading.label, rank, self.limits))
-            found.is_eval = reading.is_eval
+            found.is_eval = reading.is_eval or self._is_announced(reading)
             found.is_other = reading.is_other
         found.format = reading.format or found.format
         return found
+
+    def _is_announced(self, reading: Reading) -> bool:
+        """Whether a bar of a new length follows on the words for an evaluation."""
+        is_bar = reading.format is not None and reading.format.bar
+        return is_bar and self.order - self._eval_at <= _EVAL_WITHIN

@@ -102,6 +102,8 @@ def _contract(found: Progress, warnings: list[str]) -> dict[str, Any]:
         "seconds_per_step": found.seconds_per_step,
         "last_loss": found.last_loss,
         "eta_seconds": found.eta_seconds,
+        "eta_low_seconds": found.eta_range[0] if found.eta_range else None,
+        "eta_high_seconds": found.eta_range[1] if found.eta_range else None,
         "anomaly": found.anomaly,
         "evidence": found.evidence,
         "format": found.format,
@@ -131,7 +133,8 @@ def _show(found: Progress, log: Path, *, timed: bool) -> None:
     table.add_row("epoch", of(tidy(found.current_epoch), found.total_epochs))
     table.add_row("pace", "-" if found.seconds_per_step is None else f"{found.seconds_per_step:.4g} s per step")
     table.add_row("loss", "-" if found.last_loss is None else str(found.last_loss))
-    table.add_row("time left", "-" if found.eta_seconds is None else clock(found.eta_seconds))
+    between = f" ({' to '.join(map(clock, found.eta_range))})" if found.eta_range else ""
+    table.add_row("time left", "-" if found.eta_seconds is None else clock(found.eta_seconds) + between)
     if found.ended is not None:
         table.add_row("ended", _ENDS[found.ended] if found.ended == "completed" else f"[red]{_ENDS[found.ended]}[/]")
     if found.anomaly:
