@@ -53,3 +53,31 @@ def test_it_keeps_to_its_time(model: Path) -> None:
         "prompted", load_template("check_endpoint"), EndpointCheck, {"word": "backfill"}
     )
     assert found.value is None and time.monotonic() - start < 20
+
+
+def test_it_reads_source_a_second_time_and_moves_nothing(model: Path, tmp_path: Path) -> None:
+    """What so small a model says may be of no use; what is used of it stands in the lines that it was shown."""
+    from analyzers.types import Submission
+    from schedmate.config import load_settings
+    from schedmate.source import read_source, sharpened
+
+    program = 'import mystery\nmystery.Plan(net="HydroNet", dataset="RiverGauges-2", nb_epochs=40).go(lr=0.05)\n'
+    (tmp_path / "train.py").write_text(program)
+    job = Submission("python train.py", tmp_path)
+    settings = load_settings(
+        {
+            "SCHEDMATE_LLM_PROVIDER": "transformers",
+            "SCHEDMATE_LLM_MODEL": str(model),
+            "SCHEDMATE_LLM_TIMEOUT_S": "300",
+            "SCHEDMATE_LLM_LEDGER": str(tmp_path / "ledger.sqlite"),
+            "SCHEDMATE_LLM_CACHE_MIB": "0",
+        }
+    )
+    first = read_source(job, settings)
+    facts = sharpened(first, job, settings)
+    assert {name: facts.facts[name] for name in first.facts} == dict(first.facts)
+    assert any(warning.startswith("language model: ") for warning in facts.warnings)
+    for name in set(facts.facts) - set(first.facts):
+        fact = facts.facts[name]
+        assert fact.how == "model" and fact.confidence <= 0.6
+        assert str(fact.value) in program or name in ("task", "framework", "workload_type", "precision")
