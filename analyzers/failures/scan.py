@@ -94,6 +94,7 @@ class _FileReader:
     tail: list[tuple[int, list[str]]] = field(default_factory=list)
     layout_lines: int = 0
     over: bool = False
+    own: Topology = field(default_factory=Topology)
     ignored: dict[int | None, int] = field(default_factory=dict)
     ranks_here: set[int] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
@@ -293,12 +294,21 @@ class _FileReader:
     def _new_attempt(self, text: str) -> None:
         self.recent.clear()
         self.over = False
+        self._settle_places()
         if PREVIOUS.search(text):
             self.resume_attempt, self.attempt = self.attempt, -1
         elif self.resume_attempt is not None:
             self.attempt, self.resume_attempt = self.resume_attempt, None
         else:
             self.attempt += 1
+
+    def _settle_places(self) -> None:
+        """Keep who ran where in the attempt that ends here; the next one may run elsewhere."""
+        self.own.ranks.update(self.ranks_here)
+        place_by_list(self.own)
+        if self.own.node_of_rank:
+            self.scan.places[self.file.name, self.attempt] = self.own.node_of_rank
+        self.own = Topology()
 
     def _check_kind(self, lines: list[str]) -> None:
         """A file with lines of ranks is the job's, however many lines of the kernel were mixed into it."""
@@ -324,6 +334,8 @@ class _FileReader:
         rank = prefix.rank if prefix.rank is not None else self.file.rank
         self.topology.learn(text, rank, prefix.node)
         learn_nodes(text, self.topology)
+        self.own.learn(text, rank, prefix.node)
+        learn_nodes(text, self.own)
         if self.file.rank is not None and prefix.node and not POD_NAME.search(prefix.node):
             self.topology.place(self.file.rank, prefix.node)
         for found in JOB_ID.findall(text) if self.file.kind != "scheduler" else ():
@@ -364,6 +376,7 @@ class _FileReader:
         for rank in list(self.open):
             self._close(rank)
         self._read_tail()
+        self._settle_places()
         self.scan.last_attempt[self.file.name] = self.attempt
         own = set() if self.file.rank is None else {self.file.rank}
         self.scan.ranks_in[self.file.name] = own or set(self.ranks_here)
