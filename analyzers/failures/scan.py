@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 
-from analyzers.failures.events import Event, Scan, Stream
+from analyzers.failures.events import Event, Scan
 from analyzers.failures.hosts import NO_LABELS, Labels, known_hosts, labels_of, place_by_name, settle_labels
 from analyzers.failures.marks import GIVES_UP, JOB_ID, MARKS, PREVIOUS, PROGRESS, Mark, is_last_step
 from analyzers.failures.matcher import LINE_CHARS, Matcher
@@ -62,6 +62,7 @@ class Scanner:
         known = known_hosts(files)
         for file in files:
             _FileReader(self, file, scan, topology, warn, known).read()
+        _last_steps(scan)
         settle_labels(scan, topology, known)
         place_by_name(files, scan, topology)
         place_by_list(topology)
@@ -179,7 +180,7 @@ class _FileReader:
         stream = self.scan.stream(self.file.name, rank)
         if progress:
             stream.progress_count += 1
-            self._step(stream, here)
+            stream.stepped(here)
         if "success" in marks and (event is None or event.signature.role == "informational"):
             stream.success = here
 
@@ -353,24 +354,20 @@ class _FileReader:
 
     def _read_tail(self) -> None:
         """Progress at the end of the file that was not watched: after the watch it counts, before it it only dates."""
+        mixed = self.file.rank is None or bool(self.ranks_here - {self.file.rank})
         ends = [(first + at, line) for first, lines in self.tail for at, line in enumerate(lines)][-TAIL_LINES:]
         for number, line in ends:
             text = segments(line)[-1][:LINE_CHARS].rstrip()
             if self.watch_from <= number <= self.watch_to or not is_progress(text):
                 continue
-            rank = self.labels.prefix(text).rank
+            rank = self.labels.prefix(text).rank if mixed else None
             stream = self.scan.stream(self.file.name, self.file.rank if rank is None else rank)
             here = LogEvidence(self.file.name, number, text)
             if number > self.watch_to:
                 stream.progress_count += 1
-                self._step(stream, here)
+                stream.stepped(here)
             elif stream.progress is None or stream.progress.line < number:
-                self._step(stream, here)
-
-    def _step(self, stream: Stream, here: LogEvidence) -> None:
-        stream.stepped(here)
-        if is_last_step(here.text):
-            stream.success = here
+                stream.stepped(here)
 
     def _finish(self) -> None:
         for rank in list(self.open):
@@ -388,6 +385,14 @@ class _FileReader:
 def _ends_attempt(event: Event) -> bool:
     """Whether the line says that all processes of the launch are over; a launch after it is a new attempt."""
     return event.signature.subcategory in _ENDS or (event.writer != "job" and event.signature.id == "launcher-teardown")
+
+
+def _last_steps(scan: Scan) -> None:
+    """A process whose last line of progress is, by its counters, the last of all has ended well so far."""
+    for stream in scan.streams.values():
+        last = stream.progress
+        if last is not None and is_last_step(last.text) and (stream.success is None or stream.success.line < last.line):
+            stream.success = last
 
 
 def is_progress(text: str) -> bool:
