@@ -62,7 +62,7 @@ _KUBERNETES_TEXT = re.compile(
     r"^(?:NAMESPACE\s+)?LAST SEEN\s+TYPE\s+REASON|^\s*\"?kind\"?: \"?Event(?:List)?\b|^Events:\s*$|^Events:\s+<none>",
     re.M,
 )
-_SUFFIXES = re.compile(r"(?:\.(?:log|txt|out|err|json|jsonl|csv|stdout|stderr|gz|xz|bz2|\d{1,3}))+$", re.I)
+_SUFFIXES = re.compile(r"(?:\.(?:log|txt|out|err|json|jsonl|csv|stdout|stderr|gz|xz|bz2|zst|\d{1,3}))+$", re.I)
 _DIGITS = re.compile(r"(\d+)")
 _HOST = re.compile(r"[A-Za-z0-9][\w.-]*")
 

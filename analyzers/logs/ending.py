@@ -89,8 +89,6 @@ _RAISED = re.compile(r"^(?:\[?\w+\]?:\s?)?[A-Za-z_][\w.]*(?:Error|Exception|Exit
 _TROUBLED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|WARN(?:ING)?|error|warning)\b|^\W?[EWF]\d{4} ")
 #: So many ordinary lines with a time stamp after a traceback: it was caught.
 _ORDINARY_LINES = 3
-#: Signs are looked for in so many last lines that are no training records.
-_LAST_LINES = 1000
 
 
 @dataclass(slots=True)
@@ -103,10 +101,10 @@ class End:
 
 
 class EndWatch:
-    """Keeps one file's last lines. `end` is what they amount to."""
+    """Keeps one file's last lines that are no training records, so many at most. `end` is what they amount to."""
 
-    def __init__(self) -> None:
-        self._lines: deque[tuple[Record, bool]] = deque(maxlen=_LAST_LINES)
+    def __init__(self, most: int) -> None:
+        self._lines: deque[tuple[Record, bool]] = deque(maxlen=most)
 
     def line(self, record: Record, *, is_stamped: bool) -> None:
         """Take a line that is no training record; ``is_stamped`` if it has a time of its own."""

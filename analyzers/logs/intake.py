@@ -6,27 +6,26 @@
 
 from __future__ import annotations
 
-import bz2
 import codecs
-import gzip
-import io
-import lzma
 import re
 import stat
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from analyzers.logs.companions import LogFile, describe, is_no_log, sort_key
+from analyzers.logs.packed import DAMAGED, is_packed, open_unpacked
 from prompts.errors import UserError
 
-__all__ = ["LogFile", "LogLine", "discover", "read_blocks", "read_lines"]
+__all__ = ["Cutter", "LogFile", "LogLine", "Plain", "discover", "read_blocks", "read_lines"]
 
 #: What is kept of one line or progress-bar segment; the rest of a longer one is passed over unread.
 KEPT_BYTES = 64 * 1024
 CHUNK_BYTES = 1024 * 1024
 HEAD_BYTES = 32 * 1024
+_NEWLINE = 10
 MAX_FILES = 20_000
 MAX_DEPTH = 12
 
@@ -53,8 +52,6 @@ _ANSI = re.compile(
 _BREAK = re.compile(r"\r|\x08{2,}")
 _SINGLE_BACKSPACE = re.compile(r"[^\x08]?\x08")
 _OTHER_CONTROLS = bytes(c for c in range(1, 32) if c not in b"\t\n\r\b\f\v\x1b") + b"\x7f"
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_PACKED = (b"\x1f\x8b", b"BZ", b"\xfd7")
 _ARCHIVES = {b"PK\x03\x04": "a zip archive", b"\x7fELF": "a program", b"\x89PNG": "a picture", b"SQLi": "a database"}
 
 
@@ -141,8 +138,6 @@ def _examine(path: Path, name: str) -> LogFile:
     try:
         with path.open("rb") as raw:
             magic = raw.read(4)
-        if magic == _ZSTD_MAGIC:
-            raise UserError(f"{path}: is compressed with zstd", "decompress it first (zstd -d)")
         for start, kind in _ARCHIVES.items():
             if magic == start:
                 raise UserError(f"{path}: is {kind}, not a log", "name a text file or a folder")
@@ -152,7 +147,7 @@ def _examine(path: Path, name: str) -> LogFile:
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({_reason(error)})", "check its permissions") from None
     if not head.strip():
-        why = "the compressed file is damaged or empty" if magic[:2] in _PACKED else "the file is empty"
+        why = "the compressed file is damaged or empty" if is_packed(magic) else "the file is empty"
         raise UserError(f"{path}: nothing to read ({why})", "wait until the job has written something")
     if len(head.translate(None, _OTHER_CONTROLS)) < 0.95 * len(head) or head[257:262] == b"ustar":
         raise UserError(f"{path}: is binary, not a log", "name a text file or a folder")
@@ -182,6 +177,13 @@ def read_lines(file: LogFile, warn: Warn = _ignore) -> Iterator[LogLine]:
             number += 1
 
 
+def count_lines(block: bytes, start: int, end: int) -> int:
+    """How many lines end between two offsets."""
+    if end - start < 4096:
+        return block.count(b"\n", start, end)
+    return int(np.count_nonzero(np.frombuffer(block, np.uint8, end - start, start) == _NEWLINE))
+
+
 def clean(block: bytes) -> str:
     """A block of lines as text: decoded (UTF-8, else Latin-1 line by line), without terminal escapes."""
     if b"\r\n" in block:
@@ -209,64 +211,82 @@ def segments(line: str) -> list[str]:
 
 
 def read_blocks(file: LogFile, warn: Warn = _ignore) -> Iterator[tuple[int, bytes]]:
-    """Blocks of about 1 MiB as (number of the first line, bytes), for scanning many lines at once.
+    """Blocks of about 1 MiB as (number of the first line, bytes), for scanning many lines at once; see `Cutter`."""
+    cutter = Cutter()
+    for chunk in _chunks(file.path, warn):
+        found = cutter.push(chunk)
+        if found is not None:
+            yield found
+    found = cutter.rest()
+    if found is not None:
+        yield found
+
+
+class Cutter:
+    """Cuts what is read into blocks of whole lines, each with the number of its first line.
 
     A block ends at a line's end (which is left off) or, inside an endless progress bar, at a carriage return or
     backspace. A stretch of more than `KEPT_BYTES` without any of them is cut, so memory stays bounded.
     """
-    number, carry, skipping = 1, b"", False
-    for chunk in _chunks(file.path, warn):
-        if skipping:
+
+    def __init__(self) -> None:
+        self.number = 1
+        self._carry, self._skipping = b"", False
+
+    def push(self, chunk: bytes) -> tuple[int, bytes] | None:
+        """Take what comes next; the whole lines that are there now."""
+        if self._skipping:
             start = min((at for at in map(chunk.find, (b"\n", b"\r", b"\b")) if at >= 0), default=-1)
             if start < 0:
-                continue
-            chunk, skipping = chunk[start:], False
-        data = carry + chunk
+                return None
+            chunk, self._skipping = chunk[start:], False
+        data = self._carry + chunk
         cut = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1), data.rfind(b"\b", 0, len(data) - 1)) + 1
-        carry = data[cut:]
-        if len(carry) > KEPT_BYTES:
-            carry, skipping = carry[:KEPT_BYTES], True
-        if cut:
-            block = data[:cut]
-            yield number, block.removesuffix(b"\n").removesuffix(b"\r")
-            number += block.count(b"\n")
-    if carry:
-        yield number, carry.removesuffix(b"\r")
+        self._carry = data[cut:]
+        if len(self._carry) > KEPT_BYTES:
+            self._carry, self._skipping = self._carry[:KEPT_BYTES], True
+        if not cut:
+            return None
+        block, first = data[:cut], self.number
+        self.number += count_lines(block, 0, len(block))
+        return first, block.removesuffix(b"\n").removesuffix(b"\r")
+
+    def rest(self) -> tuple[int, bytes] | None:
+        """What has no end yet."""
+        return (self.number, self._carry.removesuffix(b"\r")) if self._carry else None
 
 
 def _chunks(path: Path, warn: Warn) -> Iterator[bytes]:
-    """The file decompressed, as UTF-8 or some 8-bit encoding, without NULs (left by truncated or sparse files)."""
+    """The file decompressed and as `Plain` text."""
+    plain = Plain()
     try:
-        with _open(path) as stream:
-            first = stream.read1(CHUNK_BYTES)
-            decoder = _wide_decoder(first)
-            chunk = first
-            while chunk:
-                if decoder is not None:
-                    chunk = decoder.decode(chunk).removeprefix("\ufeff").encode("utf-8", "replace")
-                elif chunk is first:
-                    chunk = chunk.removeprefix(codecs.BOM_UTF8)
-                if b"\0" in chunk:
-                    chunk = chunk.translate(None, b"\0")  # replacing takes each one by itself
-                if chunk:
-                    yield chunk
-                chunk = stream.read1(CHUNK_BYTES)
-    except (EOFError, zlib.error, lzma.LZMAError):
+        with open_unpacked(path) as stream:
+            while chunk := stream.read1(CHUNK_BYTES):
+                if text := plain.text(chunk):
+                    yield text
+    except DAMAGED:
         warn(f"{path}: the compressed file is cut off or damaged; read as far as it goes")
     except OSError as error:
         warn(f"{path}: reading broke off ({_reason(error)})")
 
 
-def _open(path: Path) -> io.BufferedReader | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile:
-    with path.open("rb") as raw:
-        magic = raw.read(6)
-    if magic.startswith(b"\x1f\x8b"):
-        return gzip.open(path, "rb")
-    if magic.startswith(b"BZh"):
-        return bz2.open(path, "rb")
-    if magic == b"\xfd7zXZ\0":
-        return lzma.open(path, "rb")
-    return path.open("rb")
+class Plain:
+    """Makes chunks of a file UTF-8 or some 8-bit encoding, without NULs (left by truncated or sparse files)."""
+
+    def __init__(self) -> None:
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._is_first = True
+
+    def text(self, chunk: bytes) -> bytes:
+        """The next chunk; the first one tells the encoding."""
+        if self._is_first:
+            self._is_first = False
+            self._decoder = _wide_decoder(chunk)
+            if self._decoder is None:
+                chunk = chunk.removeprefix(codecs.BOM_UTF8)
+        if self._decoder is not None:
+            chunk = self._decoder.decode(chunk).removeprefix("\ufeff").encode("utf-8", "replace")
+        return chunk.translate(None, b"\0") if b"\0" in chunk else chunk  # replacing takes each one by itself
 
 
 def _wide_decoder(first: bytes) -> codecs.IncrementalDecoder | None:

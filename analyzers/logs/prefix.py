@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from analyzers.logs.dates import AFTER, ISO, MONTH_DAY, NO_YEAR, OTHER_ORDERS, TIME, time_of, time_within
@@ -108,6 +109,7 @@ def _first_match(patterns: tuple[re.Pattern[str], ...], text: str, at: int) -> r
     return None
 
 
+@lru_cache(maxsize=16)  # several readers look at one line
 def strip_prefix(text: str) -> Prefix:
     """Split a line into what its prefixes say and the rest. Never fails; a line without any is its own rest.
 

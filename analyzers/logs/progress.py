@@ -16,7 +16,7 @@ from analyzers.logs.fields import Role
 from analyzers.logs.intake import discover
 from analyzers.logs.outlook import with_outlook
 from analyzers.logs.pace import Counting, Interval, intervals, present_pace, printed_pace
-from analyzers.logs.scan import feed
+from analyzers.logs.scan import Detail, feed
 from analyzers.logs.series import Record, Series
 from analyzers.logs.tracker import Tracker
 from analyzers.types import Anomaly, LogEvidence, Progress
@@ -43,9 +43,10 @@ def read_progress(path: Path, *, now: datetime | None = None, warn: Callable[[st
     zone = now.tzinfo if now is not None else None
     tracker = Tracker(now=now.replace(tzinfo=None) if now is not None else None, zone=zone)
     found = [file for file in discover(Path(path), warn) if file.kind in _READ_KINDS]
+    detail = Detail.of_each(len(found))
     for file in found:
         tracker.begin(file.name, file.rank)
-        feed(file, tracker, warn)
+        feed(file, tracker, warn, detail)
         tracker.end()
     return assess(tracker)
 

@@ -10,20 +10,27 @@ from analyzers.logs.fields import Pair, Role, fraction, meaning, number, pairs, 
 from analyzers.logs.formats import LogFormat, recognise
 from analyzers.logs.mining import Candidate, candidates
 from analyzers.logs.prefix import strip_prefix, time_within
+from analyzers.logs.words import Worded
 
-_EVAL_TEXT = re.compile(
-    r"(?i)(?<![a-z])(?:eval\w*|valid\w*|val|test\w*|sanity|predict\w*|infer\w*|generat\w*)(?![a-z])"
+_EVAL_TEXT = Worded(
+    r"(?i)(?<![a-z])(?:eval\w*|valid\w*|val|test\w*|sanity|predict\w*|infer\w*|generat\w*)(?![a-z])",
+    "val test sanity predict infer generat",
 )
-_TRAIN_TEXT = re.compile(r"(?i)(?<![a-z])train")
-_OTHER_WORK = re.compile(
+_TRAIN_TEXT = Worded(r"(?i)(?<![a-z])train", "train")
+_OTHER_WORK = Worded(
     r"(?i)(?<![a-z])(?:load|download|fetch|upload|map\b|filter|tokeniz|preprocess|process|extract|cach|read|shard|"
-    r"sav|writ|compil|warm|quantiz|convert|resolv|index)\w*"
+    r"sav|writ|compil|warm|quantiz|convert|resolv|index)\w*",
+    "load fetch map filter tokeniz process extract cach read shard sav writ compil warm quantiz convert resolv index",
 )
-_OTHER_WORK_EVEN_IF_TRAIN = re.compile(
+_OTHER_WORK_EVEN_IF_TRAIN = Worded(
     r"(?i)(?<![a-z])(?:load|download|fetch|upload|map\b|filter|tokeniz|preprocess|extract|cach|cast|pack|generat)\w*|"
-    r"\bsplit\b|examples/s"
+    r"\bsplit\b|examples/s",
+    "load fetch map filter tokeniz preprocess extract cach cast pack generat split examples/s",
 )
-_ALIVE = re.compile(r"(?i)heart ?beat|keep-?alive|\balive\b|\bping\b|watchdog|slurmstepd|\bsrun: |slurmctld| kernel: ")
+_ALIVE = Worded(
+    r"(?i)heart ?beat|keep-?alive|\balive\b|\bping\b|watchdog|slurmstepd|\bsrun: |slurmctld| kernel: ",
+    "beat alive ping watchdog slurm srun kernel",
+)
 _LABEL = re.compile(r"[^a-z]+")
 #: A bar's time left in whole seconds says nothing about the pace when it is shorter.
 _SHORTEST_ETA_S = 3.0
@@ -67,7 +74,7 @@ class Reading:
 
 def read_line(text: str, formats: tuple[LogFormat, ...]) -> Reading | None:
     """Read one cleaned line; None when it says nothing about progress. Never fails."""
-    if _DIGITS.isdisjoint(text) or _ALIVE.search(text, 0, 400):
+    if _DIGITS.isdisjoint(text) or _ALIVE.search(text, 400):
         return None
     prefix = strip_prefix(text)
     rest = prefix.rest[:2000]

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from analyzers.logs.formats import LogFormat
+from analyzers.logs.limits import USUAL, Limits
 from analyzers.types import LogEvidence
 
-RECENT = 400
-OLDER = 400
 _MAX_EVIDENCE = 400
 
 
 @dataclass(slots=True)
 class Record:
     """One progress record. ``order`` counts records over the whole input; ``lap`` grows when the step falls back;
-    ``time`` is in Unix seconds (or seconds on a clock without a year); the rest as in `Reading`."""
+    ``time`` is in Unix seconds (or seconds on a clock without a year); ``gap`` counts the stretches of the input that
+    were passed over before it; the rest as in `Reading`."""
 
     file: str
     number: int
@@ -33,6 +33,7 @@ class Record:
     elapsed: float | None = None
     pace: float | None = None
     eta: float | None = None
+    gap: int = 0
 
     def evidence(self) -> LogEvidence:
         """The line this was read from."""
@@ -42,7 +43,7 @@ class Record:
 class Series:
     """Records of one kind from one rank, in order of appearance."""
 
-    def __init__(self, label: str, rank: int | None) -> None:
+    def __init__(self, label: str, rank: int | None, limits: Limits = USUAL) -> None:
         self.label = label
         self.rank = rank
         self.format: LogFormat | None = None
@@ -57,8 +58,9 @@ class Series:
         self.first_epoch: float | None = None
         self.fractional_epochs = 0
         self._older: list[Record] = []
+        self._most_older = limits.older
         self._stride = 1
-        self._recent: deque[Record] = deque(maxlen=RECENT)
+        self._recent: deque[Record] = deque(maxlen=limits.recent)
 
     def add(self, record: Record) -> None:
         """Append one record, giving it its lap; the same step again replaces the record (bars redraw)."""
@@ -75,14 +77,20 @@ class Series:
             self._recent[-1] = record
             return
         self.count += 1
-        if len(self._recent) == RECENT:
+        if len(self._recent) == self._recent.maxlen:
             self._age(self._recent[0])
         self._recent.append(record)
 
     def _compare(self, previous: Record, record: Record) -> None:
+        """How the record follows on the one before. Over a gap, restarts may have been passed over: they are not
+        counted, and where steps restart without an epoch a new stretch begins."""
         new_epoch = None not in (previous.epoch, record.epoch) and record.epoch != previous.epoch
         if record.step is None or previous.step is None:
             return
+        if record.gap != previous.gap:
+            new_epoch = False
+            if record.lap and record.epoch is None and not self.is_mined and record.step >= previous.step:
+                record.lap += 1
         if record.step < previous.step:
             record.lap += 1
             self.laps_with_new_epoch += new_epoch
@@ -109,7 +117,7 @@ class Series:
     def _age(self, record: Record) -> None:
         if self.count % self._stride == 0:
             self._older.append(record)
-            if len(self._older) > OLDER:
+            if len(self._older) > self._most_older:
                 self._older = self._older[::2]
                 self._stride *= 2
 

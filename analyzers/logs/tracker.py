@@ -5,25 +5,21 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 
+from analyzers.logs.clock import Clock, present_after
 from analyzers.logs.ending import End, EndWatch
 from analyzers.logs.fields import Role
 from analyzers.logs.formats import LogFormat, known_formats
+from analyzers.logs.limits import USUAL, Limits
 from analyzers.logs.mining import Candidate
-from analyzers.logs.prefix import NO_YEAR, strip_prefix, time_within
+from analyzers.logs.prefix import strip_prefix, time_within
 from analyzers.logs.reading import Reading, read_line, read_row
 from analyzers.logs.series import Record, Series
+from analyzers.logs.words import Worded
 
-_MAX_SERIES = 3000
-_MAX_MINED = 300
-_MAX_TEXT = 600
-_STAMPS = 400
 #: A date that a line holds but does not begin with is its time stamp within so many characters.
 _STAMP_WITHIN = 100
-#: Unix seconds below which a time has no year.
-_DATED_FROM = datetime(NO_YEAR + 2, 1, 1, tzinfo=UTC).timestamp()
-_DAY_S = 86400.0
 _BLOCK_LINES = 20
 _COLUMNS = re.compile(r"(?<![ \t])[ \t]*[,;\t][ \t]*")
 _NAME = re.compile(r"[A-Za-z_][\w ./()%@:-]*")
@@ -31,15 +27,20 @@ _NAME = re.compile(r"[A-Za-z_][\w ./()%@:-]*")
 _TABLE = re.compile(
     r"[^,]*,[^,]*,|[^\t]*\t|[^;]*;[^;]*;|\s*(?i:epoch|step|iter|iteration)\s+[A-Za-z_]\S*\s+[A-Za-z_]\S*"
 )
-_FINISHED = re.compile(
+FINISHED = Worded(
     r"(?i)train(?:ing)? (?:has )?(?:completed|complete|finished|done|ended)|finished training|done training|"
-    r"`?Trainer\.fit`? stopped|train_runtime|job (?:completed|finished)|early stopping|exiting program|all done"
+    r"`?Trainer\.fit`? stopped|train_runtime|job (?:completed|finished)|early stopping|exiting program|all done",
+    "train early exiting job done",
 )
-_BROKEN = re.compile(
+BROKEN = Worded(
     r"(?i)\bloss (?:is|was|became|becomes|has become|went to|turned|is now)\W{0,3}(?:-?inf|nan|not finite|non-?finite)"
-    r"|non-?finite loss|\bnan loss|loss nan\b|loss scale already at minimum"
+    r"|non-?finite loss|\bnan loss|loss nan\b|loss scale already at minimum",
+    "loss",
 )
-_PAUSING = re.compile(r"(?i)eval|validat|checkpoint|saving|sampling|testing|generating|compil")
+PAUSING = Worded(
+    r"(?i)eval|validat|checkpoint|saving|sampling|testing|generating|compil",
+    "eval validat checkpoint saving sampling testing generating compil",
+)
 
 
 @dataclass(slots=True)
@@ -59,49 +60,6 @@ class Context:
     epochs: int | None = None
 
 
-@dataclass(slots=True)
-class Clock:
-    """Times as seconds, with the year or date that a prefix leaves out; grows over midnight and new year.
-
-    Seconds are those of the clock on the wall where ``now`` was read: of ``zone``, or the log's own.
-    """
-
-    now: datetime | None = None
-    zone: tzinfo | None = None
-    last: float | None = None
-    added_s: float = 0.0
-    whole_seconds: bool = True
-
-    def seconds(self, time: datetime) -> float:
-        """Unix seconds (times without a zone count as UTC)."""
-        if time.tzinfo is not None and self.now is not None:
-            time = (time.astimezone(self.zone) if self.zone is not None else time).replace(tzinfo=None)
-        incomplete = time.year == NO_YEAR
-        if time.microsecond:
-            self.whole_seconds = False
-        if incomplete and self.now is not None and (time.month, time.day) != (1, 1):
-            time = self._dated(time)
-            incomplete = False
-        value = time.replace(tzinfo=time.tzinfo or UTC).timestamp() + (self.added_s if incomplete else 0.0)
-        if incomplete and self.last is not None and value < self.last - _DAY_S / 2:
-            step = _DAY_S if self.last - value < 2 * _DAY_S else 366 * _DAY_S
-            self.added_s += step
-            value += step
-        self.last = value
-        return value
-
-    def _dated(self, time: datetime) -> datetime:
-        assert self.now is not None
-        for year in (self.now.year, self.now.year - 1):
-            try:
-                dated = time.replace(year=year)
-            except ValueError:
-                continue
-            if dated.replace(tzinfo=UTC).timestamp() <= self.now.replace(tzinfo=UTC).timestamp() + _DAY_S:
-                return dated
-        return time
-
-
 @dataclass
 class Tracker:
     """Everything read so far. Feed it with `line`; the series are in ``series`` afterwards.
@@ -112,6 +70,7 @@ class Tracker:
 
     now: datetime | None = None
     zone: tzinfo | None = None
+    limits: Limits = USUAL
     formats: tuple[LogFormat, ...] = field(default_factory=known_formats)
     series: dict[tuple[int | None, str], Series] = field(default_factory=dict)
     epochs_only: dict[int | None, Series] = field(default_factory=dict)
@@ -135,10 +94,11 @@ class Tracker:
     _latest: dict[int | None, Record] = field(default_factory=dict)
     _contexts: dict[int | None, Context] = field(default_factory=dict)
     _columns: list[str] = field(default_factory=list)
-    _watch: EndWatch = field(default_factory=EndWatch)
+    _watch: EndWatch = field(default_factory=lambda: EndWatch(USUAL.last_lines))
     _stamps: deque[float] = field(default_factory=deque)
     _stamped: Record | None = None
     _since_stamp: int = 0
+    _gaps: int = 0
     _mined: int = 0
     _file: str = ""
     _file_rank: int | None = None
@@ -147,29 +107,34 @@ class Tracker:
         """A new file begins; ``rank`` is the one its name gives."""
         self._file, self._file_rank = file, rank
         self._clock = Clock(self.now, self.zone)
-        self._watch, self._stamps, self._stamped, self._since_stamp = EndWatch(), deque(maxlen=_STAMPS), None, 0
+        self._watch, self._stamps, self._stamped, self._since_stamp = (
+            EndWatch(self.limits.last_lines),
+            deque(maxlen=self.limits.stamps),
+            None,
+            0,
+        )
         self._columns = []
         self.spans[file] = (self.order, self.order)
 
     def end(self) -> None:
-        """The file that was begun is over."""
+        """The file that was begun is over, or as far as it has been written."""
         self.spans[self._file] = (self.spans[self._file][0], self.order)
         end = self._watch.end()
         if end is not None:
             self.ends[self._file] = end
+        else:
+            self.ends.pop(self._file, None)
         if self._stamps and (not self.stamps or self._stamps[-1] >= self.stamps[-1]):
             self.stamps, self.stamped, self.since_stamp = self._stamps, self._stamped, self._since_stamp
 
+    def gap(self) -> None:
+        """Some of the file is passed over here."""
+        self._gaps += 1
+        self._latest.clear()
+
     def present(self, last: float) -> float | None:
-        """``now`` in seconds, or None when it is not given. Where the log's ``last`` time has no date, this is the
-        nearest such time of day after it, within half a day."""
-        if self.now is None:
-            return None
-        now = self.now.replace(tzinfo=UTC).timestamp()
-        if last > _DATED_FROM:
-            return now
-        passed = (now - last) % _DAY_S
-        return last + passed if passed < _DAY_S / 2 else last
+        """``now`` in seconds, or None when it is not given; see `present_after`."""
+        return present_after(self.now, last) if self.now is not None else None
 
     def recency(self, record: Record) -> float:
         """Where in its file a record stands, from 0 (beginning) to 1 (end)."""
@@ -198,11 +163,11 @@ class Tracker:
         if not text or text.isspace():
             return
         if time is None:
-            time = strip_prefix(text[:_STAMP_WITHIN]).time or time_within(text, _STAMP_WITHIN)
+            time = strip_prefix(text).time or time_within(text, _STAMP_WITHIN)
         self._since_stamp += 1
         if time is not None:
             self._stamp(self._clock.seconds(time), number, text)
-        record = Record(self._file, number, text[:_MAX_TEXT], self.order, 0, time=self._clock.last)
+        record = Record(self._file, number, text[: self.limits.text], self.order, 0, time=self._clock.last)
         self._watch.line(record, is_stamped=time is not None)
 
     def _stamp(self, time: float, number: int, text: str) -> None:
@@ -210,15 +175,15 @@ class Tracker:
         self._stamps.append(time)
         self._since_stamp = 0
         if self._stamped is None or self._stamped.order != self.order:
-            self._stamped = Record(self._file, number, text[:_MAX_TEXT], self.order, 0, time=time)
+            self._stamped = Record(self._file, number, text[: self.limits.text], self.order, 0, time=time)
 
     def _note(self, number: int, text: str) -> None:
         """A line that counts nothing may still say that the job is done, pauses, or has a broken loss."""
-        if _FINISHED.search(text, 0, 300):
+        if FINISHED.search(text, 300):
             self.finished_at = self.order
-        if _BROKEN.search(text, 0, 500):
-            self.broken = Record(self._file, number, text[:_MAX_TEXT], self.order, 0)
-        if _PAUSING.search(text, 0, 300):
+        if BROKEN.search(text, 500):
+            self.broken = Record(self._file, number, text[: self.limits.text], self.order, 0)
+        if PAUSING.search(text, 300):
             self.pausing_at = self.order
 
     def _row(self, text: str) -> Reading | None:
@@ -251,8 +216,8 @@ class Tracker:
         if reading.is_eval:
             self.pausing_at = self.order
         record = Record(
-            self._file, number, text[:_MAX_TEXT], self.order, 0, reading.step, reading.total, reading.epoch,
-            reading.epochs, reading.loss, time, reading.elapsed, reading.pace, reading.eta,
+            self._file, number, text[: self.limits.text], self.order, 0, reading.step, reading.total, reading.epoch,
+            reading.epochs, reading.loss, time, reading.elapsed, reading.pace, reading.eta, self._gaps,
         )  # fmt: skip
         context = self._contexts.setdefault(rank, Context())
         if record.step is None and record.epoch is not None:
@@ -284,14 +249,15 @@ class Tracker:
         key = (rank, candidate.label)
         found = self.series.get(key)
         if found is None:
-            if self._mined >= _MAX_MINED:
+            if self._mined >= self.limits.mined:
                 return
             self._mined += 1
-            found = self.series[key] = Series(candidate.label, rank)
+            found = self.series[key] = Series(candidate.label, rank, self.limits)
             found.is_mined, found.is_other = True, candidate.is_other
         mined = Record(
             record.file, record.number, record.text, record.order, 0, candidate.step, candidate.total, context.epoch,
             loss=record.loss, time=record.time, elapsed=record.elapsed, pace=record.pace, eta=record.eta,
+            gap=record.gap,
         )  # fmt: skip
         self._add(found, mined)
 
@@ -304,22 +270,22 @@ class Tracker:
         if reading.epoch is not None:
             context.epoch = reading.epoch
             context.epochs = reading.epochs or context.epochs
-            only = self.epochs_only.setdefault(rank, Series("epoch", rank))
+            only = self.epochs_only.setdefault(rank, Series("epoch", rank, self.limits))
             only.format = only.format or reading.format
             if only.last is not None and only.last.epoch is not None and reading.epoch > only.last.epoch:
                 self._watch.trained()
             only.add(record)
         if reading.loss is not None:
-            losses = self.loose.setdefault(rank, deque(maxlen=400))
+            losses = self.loose.setdefault(rank, deque(maxlen=self.limits.loose))
             losses.append(Loose(record.order, reading.loss, record))
 
     def _series(self, reading: Reading, rank: int | None) -> Series:
         key = (rank, f"{'eval ' if reading.is_eval else ''}{reading.label}")
         found = self.series.get(key)
         if found is None:
-            if len(self.series) >= _MAX_SERIES:
+            if len(self.series) >= self.limits.series:
                 key = (None, "overflow")
-            found = self.series.setdefault(key, Series(reading.label, rank))
+            found = self.series.setdefault(key, Series(reading.label, rank, self.limits))
             found.is_eval = reading.is_eval
             found.is_other = reading.is_other
         found.format = reading.format or found.format

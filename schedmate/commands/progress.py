@@ -12,6 +12,7 @@ from prompts.errors import UserError
 from schedmate.console import err, out, print_json, safe
 
 if TYPE_CHECKING:
+    from analyzers.logs.follow import Followed
     from analyzers.types import Progress
 
 _ANOMALIES = {
@@ -38,6 +39,14 @@ def progress(
         typer.Option(help="The present time (now, ISO 8601 or Unix seconds), to tell a stalled job.", metavar="TIME"),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep reading; each file of a folder is a log of its own.")
+    ] = False,
+    every: Annotated[float, typer.Option(help="With --follow: seconds between two looks.", min=0.2, max=3600)] = 2.0,
+    for_: Annotated[
+        float | None,
+        typer.Option("--for", help="With --follow: stop after so many seconds.", min=0, show_default=False),
+    ] = None,
 ) -> None:
     """Show step, pace, loss, time left and trouble of a running job. Exits with 1 when it is in trouble or has failed.
 
@@ -45,6 +54,12 @@ def progress(
     """
     from analyzers.logs import read_progress
 
+    if follow:
+        from schedmate.commands.progress_follow import follow as keep_following
+
+        if now is not None:
+            raise UserError("--now does not go with --follow", "leave it out: the present is the clock's")
+        raise typer.Exit(keep_following(log, every, for_, _followed if json_ else None))
     warnings: list[str] = []
     found = read_progress(log, now=_time(now), warn=warnings.append)
     if json_:
@@ -73,12 +88,16 @@ def _time(text: str | None) -> datetime | None:
         raise UserError(f"--now {text}: not a time", hint) from None
 
 
+def _followed(one: Followed) -> dict[str, Any]:
+    return _contract(one.progress, [])
+
+
 def _contract(found: Progress, warnings: list[str]) -> dict[str, Any]:
     """The JSON object of docs/json/progress.md."""
     return {
         "current_step": found.current_step,
         "total_steps": found.total_steps,
-        "current_epoch": _tidy(found.current_epoch),
+        "current_epoch": tidy(found.current_epoch),
         "total_epochs": found.total_epochs,
         "seconds_per_step": found.seconds_per_step,
         "last_loss": found.last_loss,
@@ -92,7 +111,8 @@ def _contract(found: Progress, warnings: list[str]) -> dict[str, Any]:
     }
 
 
-def _tidy(number: float | None) -> float | int | None:
+def tidy(number: float | None) -> float | int | None:
+    """A whole number without its fraction."""
     return int(number) if number is not None and number == int(number) else number
 
 
@@ -107,11 +127,11 @@ def _show(found: Progress, log: Path, *, timed: bool) -> None:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column()
-    table.add_row("step", _of(found.current_step, found.total_steps))
-    table.add_row("epoch", _of(_tidy(found.current_epoch), found.total_epochs))
+    table.add_row("step", of(found.current_step, found.total_steps))
+    table.add_row("epoch", of(tidy(found.current_epoch), found.total_epochs))
     table.add_row("pace", "-" if found.seconds_per_step is None else f"{found.seconds_per_step:.4g} s per step")
     table.add_row("loss", "-" if found.last_loss is None else str(found.last_loss))
-    table.add_row("time left", "-" if found.eta_seconds is None else _clock(found.eta_seconds))
+    table.add_row("time left", "-" if found.eta_seconds is None else clock(found.eta_seconds))
     if found.ended is not None:
         table.add_row("ended", _ENDS[found.ended] if found.ended == "completed" else f"[red]{_ENDS[found.ended]}[/]")
     if found.anomaly:
@@ -139,14 +159,16 @@ def _no_trouble(found: Progress, *, timed: bool) -> str:
     return "none seen" if timed or found.ended else "none seen (a stall shows with --now)"
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Seconds as h:mm:ss."""
     try:
         return str(timedelta(seconds=round(seconds)))
     except OverflowError:
         return "longer than a calendar reaches"
 
 
-def _of(now: float | int | None, total: int | None) -> str:
+def of(now: float | int | None, total: int | None) -> str:
+    """What is done of how much, each a dash where it is not known."""
     if now is None:
         return "-" if total is None else f"- of {total}"
     return f"{now}" if total is None else f"{now} of {total}"

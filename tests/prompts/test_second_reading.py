@@ -208,6 +208,26 @@ def test_a_reader_that_misses_what_is_plain_counts_for_little(scripted: Any, ste
     assert any("says learning_rate 0.9 where the first reading has 0.05" in w for w in doubted.warnings)
 
 
+@pytest.mark.parametrize(
+    ("command", "said", "counts"),
+    [
+        ("python train.py", 40, True),
+        ("python train.py --epochs 3", 3, True),
+        ("python train.py --epochs 3", 40, False),
+    ],
+)
+def test_of_several_numbers_only_what_the_launch_gives_counts(
+    scripted: Any, steps: Any, job: Submission, command: str, said: int, counts: bool
+) -> None:
+    job = Submission(command, job.workdir)
+    first = read_source(job)
+    unsure = SourceFacts({n: f for n, f in first.facts.items() if n != "epochs"}, source=first.source)
+    scripted.script = [says(steps, epochs=(said, "epochs"))]
+    facts = sharpened(unsure, job, settings(scripted))
+    assert facts.facts["epochs"].value == said
+    assert (facts.value("epochs") == said) is counts
+
+
 def test_a_disagreement_is_written_down_and_the_first_reading_stands(
     scripted: Any, steps: Any, job: Submission
 ) -> None:

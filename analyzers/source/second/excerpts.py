@@ -9,8 +9,6 @@ from analyzers.source.opened import Opened
 from analyzers.source.second.checks import given
 from analyzers.source.second.lines import Line, code_lines, command_lines, prose_lines
 from analyzers.source.second.questions import Question
-from prompts.redaction import redact
-from prompts.templates import visible
 
 LINES_A_QUESTION = 6
 MOST_LINES = 60
@@ -66,8 +64,4 @@ def _bounded(launch: list[Line], chosen: dict[Line, int], code: list[Line]) -> l
         kept.add(line)
         chars += cost
     prose = [line for line in chosen if line.prose and line in kept]
-    # as they will be sent, so that what is said is compared with what was seen
-    return [
-        replace(line, text=redact(visible(line.text)))
-        for line in (*launch, *prose, *(each for each in code if each in kept))
-    ]
+    return [*launch, *prose, *(each for each in code if each in kept)]

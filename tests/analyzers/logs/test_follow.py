@@ -1,0 +1,151 @@
+"""Following logs that grow, are rotated, truncated, replaced and removed."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from analyzers.logs import read_progress
+from analyzers.logs.follow import Follower
+from analyzers.types import Progress
+from prompts.errors import UserError
+
+
+def _steps(first: int, last: int) -> str:
+    return "".join(f"step {step}/900 loss {3 - step / 900:.4f}\n" for step in range(first, last))
+
+
+def _follower(path: Path, told: list[str] | None = None) -> Follower:
+    return Follower(path, (told if told is not None else []).append, every_s=1.0)
+
+
+def _now(follower: Follower, passed_s: float = 0.0) -> dict[str, Progress]:
+    follower.poll()
+    follower.poll()  # a line without an end counts once nothing follows
+    follower.assess(len(follower.logs), passed_s)
+    return {name: one.progress for name, one in follower.logs.items()}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    cuts=st.lists(st.integers(1, 4000), max_size=12),
+    end=st.sampled_from(["\n", "\r\n", "\r"]),
+    encoding=st.sampled_from(["utf-8", "utf-16"]),
+    is_ended=st.booleans(),
+)
+def test_however_it_was_written_the_end_is_the_same(
+    tmp_path: Path, cuts: list[int], end: str, encoding: str, is_ended: bool
+) -> None:
+    text = "the configuration: ü\n" + _steps(1, 120).replace("\n", end)
+    data = (text if is_ended else text.removesuffix(end)).encode(encoding)
+    log = tmp_path / "a.log"
+    log.write_bytes(data[:60])
+    follower = _follower(log)
+    at = 60
+    for cut in [*cuts, len(data)]:
+        with log.open("ab") as stream:
+            stream.write(data[at : at + cut])
+        at += cut
+        follower.poll()
+    found, whole = _now(follower)["a.log"], read_progress(log)
+    assert (found.current_step, found.total_steps, found.last_loss) == (119, 900, whole.last_loss)
+    assert found.evidence == whole.evidence
+
+
+def test_a_rotated_log_goes_on(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(_steps(1, 50))
+    follower = _follower(log)
+    log.rename(tmp_path / "a.log.1")
+    assert _now(follower)["a.log"].current_step == 49
+    log.write_text(_steps(50, 70))
+    found = _now(follower)["a.log"]
+    assert found.current_step == 69
+    assert found.anomaly is None
+
+
+def test_a_truncated_log_goes_on(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(_steps(1, 50))
+    follower = _follower(log)
+    with log.open("r+") as stream:
+        stream.truncate(0)
+        stream.write(_steps(50, 53))
+    assert _now(follower)["a.log"].current_step == 52
+
+
+def test_a_removed_log_keeps_what_is_known(tmp_path: Path) -> None:
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).write_text(_steps(1, 50))
+    follower = _follower(tmp_path)
+    (tmp_path / "b.log").unlink()
+    assert {name: one.current_step for name, one in _now(follower).items()} == {"a.log": 49, "b.log": 49}
+
+
+def test_new_logs_are_found_and_packed_ones_read_once(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(_steps(1, 50))
+    follower = _follower(tmp_path)
+    (tmp_path / "b.log.gz").write_bytes(gzip.compress(_steps(1, 60).encode()))
+    (tmp_path / "c.log").write_text("")
+    follower.look()
+    (tmp_path / "c.log").write_text(_steps(1, 20))
+    follower.look()
+    assert {name: one.current_step for name, one in _now(follower).items()} == {
+        "a.log": 49,
+        "b.log.gz": 59,
+        "c.log": 19,
+    }
+
+
+def test_much_that_was_added_at_once_is_read_to_its_end(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(_steps(1, 5))
+    follower = _follower(log)
+    with log.open("a") as stream:
+        stream.write("".join(f"step {step}/900000 loss 2.5\n" for step in range(5, 90_000)))
+    assert _now(follower)["a.log"].current_step == 89_999
+
+
+def test_a_log_without_times_that_stops_moving_has_stalled(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(_steps(1, 10))
+    follower = _follower(log)
+    for second in range(10, 40):
+        with log.open("a") as stream:
+            stream.write(_steps(second, second + 1))
+        assert _now(follower, float(second))["a.log"].anomaly is None
+    assert _now(follower, 60.0)["a.log"].anomaly is None
+    assert _now(follower, 200.0)["a.log"].anomaly == "stall"
+    with log.open("a") as stream:
+        stream.write(_steps(40, 42))
+    assert _now(follower, 202.0)["a.log"].anomaly is None
+
+
+def test_a_log_with_times_stalls_by_the_clock(tmp_path: Path) -> None:
+    begun = datetime.now() - timedelta(seconds=600)
+    log = tmp_path / "a.log"
+    log.write_text(
+        "".join(f"{begun + timedelta(seconds=k):%Y-%m-%d %H:%M:%S} step {k}/900 loss 2.5\n" for k in range(60))
+    )
+    assert _now(_follower(log))["a.log"].anomaly == "stall"
+
+
+def test_nothing_to_follow_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError):
+        _follower(tmp_path)
+
+
+def test_little_is_kept_of_each_of_very_many(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"{number}.log").write_text(_steps(1, 600))
+    follower = _follower(tmp_path)
+    for one in follower.logs.values():
+        limits = one.tracker.limits
+        assert all(len(series.records()) <= limits.recent + limits.older for series in one.tracker.series.values())
+        assert limits.recent + limits.older < 200
+        assert len(one.tracker.series) <= limits.series
