@@ -43,6 +43,8 @@ def place_events(scan: Scan, topology: Topology) -> None:
             event.node = None
         if event.rank is None:
             event.rank = _rank_of(event, topology)
+        if event.node is None and event.rank is not None and event.writer == "job":
+            event.placed = scan.places.get((event.file, event.attempt), {}).get(event.rank)
 
 
 def _no_host(event: Event) -> bool:
@@ -67,7 +69,7 @@ def _rank_of(event: Event, topology: Topology) -> int | None:
 
 def where(event: Event, topology: Topology) -> str | None:
     """The node an event belongs to: its own, else its rank's."""
-    return event.node or topology.node(event.rank)
+    return event.node or event.placed or topology.node(event.rank)
 
 
 def clear_attempts(scan: Scan) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from analyzers.failures.accounting import JobRow
 from analyzers.failures.clearing import FAILED_TASK, where
 from analyzers.failures.events import Event, Scan
@@ -9,6 +11,8 @@ from analyzers.failures.topology import Topology, same_node
 
 _WHOLE_JOB_SHARE = 0.5
 _HOSTS_THAT_AGREE = 2
+_JOBS_THAT_AGREE = 2
+_JOB_NUMBER = re.compile(r"\d{3,}")
 #: After these a process may not get to say a word.
 _SILENCES = ("host-oom", "killed", "gpu-lost", "gpu-firmware", "gpu-ecc", "nvlink")
 #: Of this many ranks one may be silent.
@@ -39,13 +43,14 @@ def culprits(
         rank = cause.rank if cause.rank is not None else _victim_on(cause, scan, topology)
         return _one(rank), _cleared(cause.node, cause, scan, elsewhere)
     ranks = {event.rank for event in alike if event.rank is not None}
+    common = _same_in_several_jobs(alike, topology) if signature.category.startswith("infrastructure") else None
     if len(ranks) > 1 and len(ranks) >= _WHOLE_JOB_SHARE * len(topology.ranks):
-        return (), ()
+        return (), () if common is None else (common,)
     rank = cause.rank if cause.rank is not None or len(ranks) != 1 else min(ranks)
     node = where(cause, topology) or _named_by_all(alike)
     node = node or topology.node(rank)
     if signature.category.startswith("infrastructure") and not _trusted(cause, alike):
-        node = None
+        node = common
     if rank is None:
         rank = _victim_on(cause, scan, topology)
     return _one(rank), _cleared(node, cause, scan, elsewhere)
@@ -68,6 +73,18 @@ def _named_by_all(alike: list[Event]) -> str | None:
     """The one node that lines of the same kind name, where the platform itself or the message says so."""
     nodes = {event.node for event in alike if event.node and event.signature.regex.groups and event.host_explicit}
     return nodes.pop() if len(nodes) == 1 else None
+
+
+def _same_in_several_jobs(alike: list[Event], topology: Topology) -> str | None:
+    """The one node on which the same fault struck in logs of several jobs. What one job prints proves nothing about a
+    node, but jobs with different numbers, on other nodes for the rest, do."""
+    jobs: dict[str, set[str]] = {}
+    for event in alike:
+        number = _JOB_NUMBER.findall(event.file)
+        if number and event.writer == "job" and (node := where(event, topology)):
+            jobs.setdefault(number[-1], set()).add(node.partition(".")[0])
+    common = set.intersection(*jobs.values()) if len(jobs) >= _JOBS_THAT_AGREE else set()
+    return common.pop() if len(common) == 1 else None
 
 
 def _trusted(cause: Event, alike: list[Event]) -> bool:

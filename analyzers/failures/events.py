@@ -27,6 +27,7 @@ class Event:
     ``dismissed`` is empty, or the reason why this line is no cause. ``fatal``: it ended a traceback or a process.
     ``host_explicit``: the line itself names the node. ``mild``: logged as a warning or less. ``hearsay``: the job
     itself printed what only the scheduler can know. ``outlived``: by the clocks, the job went on long after it.
+    ``placed``: where the launch that the line belongs to had put its rank (each attempt has its own map).
     ``foreign``: it speaks of another job, node or time.
     """
 
@@ -37,6 +38,7 @@ class Event:
     writer: Writer
     rank: int | None = None
     node: str | None = None
+    placed: str | None = None
     pid: int | None = None
     pci: str | None = None
     peer: str | None = None
@@ -95,8 +97,8 @@ class Stream:
 @dataclass(slots=True)
 class Scan:
     """Everything read from the files of one job. ``ranks_in``: who speaks in which file; ``labels``: hosts' names
-    that stand before lines; ``resumed``: the line
-    that says that the job began from a checkpoint of an earlier run."""
+    that stand before lines; ``places``: node by rank, of each attempt in each file; ``resumed``: the line that says
+    that the job began from a checkpoint of an earlier run."""
 
     events: list[Event] = field(default_factory=list)
     streams: dict[tuple[str, int | None], Stream] = field(default_factory=dict)
@@ -105,6 +107,7 @@ class Scan:
     pods: set[str] = field(default_factory=set)
     ranks_in: dict[str, set[int]] = field(default_factory=dict)
     labels: set[str] = field(default_factory=set)
+    places: dict[tuple[str, int], dict[int, str]] = field(default_factory=dict)
     resumed: LogEvidence | None = None
     first_time: datetime | None = None
     last_time: datetime | None = None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 
-from analyzers.failures.events import Event, Scan, Stream
+from analyzers.failures.events import Event, Scan
 from analyzers.failures.hosts import NO_LABELS, Labels, known_hosts, labels_of, place_by_name, settle_labels
 from analyzers.failures.marks import GIVES_UP, JOB_ID, MARKS, PREVIOUS, PROGRESS, Mark, is_last_step
 from analyzers.failures.matcher import LINE_CHARS, Matcher
@@ -63,6 +63,7 @@ class Scanner:
         known = known_hosts(files)
         for file in files:
             _FileReader(self, file, scan, topology, warn, known).read()
+        _last_steps(scan)
         settle_labels(scan, topology, known)
         place_by_name(files, scan, topology)
         place_by_list(topology)
@@ -95,6 +96,7 @@ class _FileReader:
     tail: list[tuple[int, list[str]]] = field(default_factory=list)
     layout_lines: int = 0
     over: bool = False
+    own: Topology = field(default_factory=Topology)
     ignored: dict[int | None, int] = field(default_factory=dict)
     ranks_here: set[int] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
@@ -179,7 +181,7 @@ class _FileReader:
         stream = self.scan.stream(self.file.name, rank)
         if progress:
             stream.progress_count += 1
-            self._step(stream, here)
+            stream.stepped(here)
         if "success" in marks and (event is None or event.signature.role == "informational"):
             stream.success = here
 
@@ -294,12 +296,21 @@ class _FileReader:
     def _new_attempt(self, text: str) -> None:
         self.recent.clear()
         self.over = False
+        self._settle_places()
         if PREVIOUS.search(text):
             self.resume_attempt, self.attempt = self.attempt, -1
         elif self.resume_attempt is not None:
             self.attempt, self.resume_attempt = self.resume_attempt, None
         else:
             self.attempt += 1
+
+    def _settle_places(self) -> None:
+        """Keep who ran where in the attempt that ends here; the next one may run elsewhere."""
+        self.own.ranks.update(self.ranks_here)
+        place_by_list(self.own)
+        if self.own.node_of_rank:
+            self.scan.places[self.file.name, self.attempt] = self.own.node_of_rank
+        self.own = Topology()
 
     def _check_kind(self, lines: list[str]) -> None:
         """A file with lines of ranks is the job's, however many lines of the kernel were mixed into it."""
@@ -325,6 +336,8 @@ class _FileReader:
         rank = prefix.rank if prefix.rank is not None else self.file.rank
         self.topology.learn(text, rank, prefix.node)
         learn_nodes(text, self.topology)
+        self.own.learn(text, rank, prefix.node)
+        learn_nodes(text, self.own)
         if self.file.rank is not None and prefix.node and not POD_NAME.search(prefix.node):
             self.topology.place(self.file.rank, prefix.node)
         for found in JOB_ID.findall(text) if self.file.kind != "scheduler" else ():
@@ -342,29 +355,26 @@ class _FileReader:
 
     def _read_tail(self) -> None:
         """Progress at the end of the file that was not watched: after the watch it counts, before it it only dates."""
+        mixed = self.file.rank is None or bool(self.ranks_here - {self.file.rank})
         ends = [(first + at, line) for first, lines in self.tail for at, line in enumerate(lines)][-TAIL_LINES:]
         for number, line in ends:
             text = shortened(segments(line)[-1], LINE_CHARS).rstrip()
             if self.watch_from <= number <= self.watch_to or not is_progress(text):
                 continue
-            rank = self.labels.prefix(text).rank
+            rank = self.labels.prefix(text).rank if mixed else None
             stream = self.scan.stream(self.file.name, self.file.rank if rank is None else rank)
             here = LogEvidence(self.file.name, number, text)
             if number > self.watch_to:
                 stream.progress_count += 1
-                self._step(stream, here)
+                stream.stepped(here)
             elif stream.progress is None or stream.progress.line < number:
-                self._step(stream, here)
-
-    def _step(self, stream: Stream, here: LogEvidence) -> None:
-        stream.stepped(here)
-        if is_last_step(here.text):
-            stream.success = here
+                stream.stepped(here)
 
     def _finish(self) -> None:
         for rank in list(self.open):
             self._close(rank)
         self._read_tail()
+        self._settle_places()
         self.scan.last_attempt[self.file.name] = self.attempt
         own = set() if self.file.rank is None else {self.file.rank}
         self.scan.ranks_in[self.file.name] = own or set(self.ranks_here)
@@ -376,6 +386,14 @@ class _FileReader:
 def _ends_attempt(event: Event) -> bool:
     """Whether the line says that all processes of the launch are over; a launch after it is a new attempt."""
     return event.signature.subcategory in _ENDS or (event.writer != "job" and event.signature.id == "launcher-teardown")
+
+
+def _last_steps(scan: Scan) -> None:
+    """A process whose last line of progress is, by its counters, the last of all has ended well so far."""
+    for stream in scan.streams.values():
+        last = stream.progress
+        if last is not None and is_last_step(last.text) and (stream.success is None or stream.success.line < last.line):
+            stream.success = last
 
 
 def is_progress(text: str) -> bool:

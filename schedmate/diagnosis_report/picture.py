@@ -13,6 +13,7 @@ from schedmate.report.scale import duration
 _MOST_ROWS = 24
 _ROW_PX = 22
 _NARROW_BELOW_PX = 500
+_STEPS_S = (1, 2, 5, 10, 20, 60, 120, 300, 600, 1200, 3600, 7200, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000)
 _STYLES = (("progress", "s-core", 2.4), ("put-aside", "s-fifo", 3.0), ("evidence", "s-easy", 4.6))
 _WORDS = {"progress": "progress", "put-aside": "put aside", "evidence": "evidence"}
 
@@ -58,7 +59,8 @@ def _draw(rows: list[str], dated: list[Moment], named: set[str], width: int) -> 
     shown = [moment for moment in dated if _label(moment) in rows]
     high = max(moment.at_s or 0.0 for moment in shown)
     wide = width >= _NARROW_BELOW_PX
-    ticks = None if wide else [0.0, high]
+    step = next((step for step in _STEPS_S if high / step <= (6 if wide else 3)), high)
+    ticks = [step * count for count in range(int(high / step) + 1)]
     time = linear(0.0, high, duration, ticks)
     lanes = Scale(0.0, float(len(rows)), (), lambda value: value)
     plot = Plot((left, top, width - left - 20, height), time, lanes).axes(x_label="", grid_x=True)
