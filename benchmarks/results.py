@@ -158,10 +158,14 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def _column(workload: str, synthetic: bool) -> str:
+    return f"{workload} (synthetic)" if synthetic and "synthetic" not in workload else workload
+
+
 def short_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Markdown: mean delays of a few policies, a column a workload (at the load of the trace)."""
     own = [row for row in rows if row["load"] == 1]
-    names = {row["workload"]: row["workload"] + " (synthetic)" * row["synthetic"] for row in own}
+    names = {row["workload"]: _column(row["workload"], row["synthetic"]) for row in own}
     found = {(row["workload"], row["policy"], row["estimates"]): row["metrics"] for row in own}
     lines = [_line(["policy", "knows", *names.values()]), _line(["---"] * (2 + len(names)))]
     for policy, estimates in SHORT:

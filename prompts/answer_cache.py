@@ -20,6 +20,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from prompts.answers import schema_of
+from prompts.ownership import only_ours
 from prompts.templates import Message, Template
 
 A = TypeVar("A", bound=BaseModel)
@@ -41,7 +42,7 @@ class AnswerCache:
     def get(self, key: str, answer: type[A]) -> A | None:
         """The answer to the question of that key, if there is one of the right form."""
         path = self._path(key)
-        if not (_is_ours(self._folder) and _is_ours(path.parent)):
+        if not (only_ours(self._folder) and only_ours(path.parent)):
             return None
         try:
             handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -65,7 +66,7 @@ class AnswerCache:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            if not (_is_ours(self._folder) and _is_ours(path.parent)):
+            if not (only_ours(self._folder) and only_ours(path.parent)):
                 return
             temporary.write_bytes(value.model_dump_json().encode("utf-8"))
             temporary.replace(path)
@@ -105,15 +106,6 @@ def _entries(folder: Path, names: re.Pattern[str]) -> list[os.DirEntry[str]]:
             return [entry for entry in listing if names.fullmatch(entry.name) and not entry.is_symlink()]
     except (OSError, ValueError):
         return []
-
-
-def _is_ours(folder: Path) -> bool:
-    """Whether only we can write there."""
-    try:
-        status = folder.stat()
-    except (OSError, ValueError):
-        return False
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 def key_of(model: str, base_url: str, template: Template, answer: type[BaseModel], messages: Sequence[Message]) -> str:

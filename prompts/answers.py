@@ -65,13 +65,12 @@ class RefinedDiagnosis(BaseModel):
 
 
 class Finding(BaseModel):
-    """A value with the line that states it."""
+    """A value with the number of the line that states it: the value itself must stand there."""
 
     model_config = ConfigDict(extra="forbid")
 
     value: str = Field(max_length=200)
     line: int
-    quote: str = Field(max_length=500)
 
     @field_validator("value", mode="before")
     @classmethod
@@ -87,8 +86,11 @@ class SourceAnswer(BaseModel):
 
 @lru_cache(maxsize=256)
 def source_answer(names: tuple[str, ...], summary: bool) -> type[SourceAnswer]:
-    """The form of an answer about these facts, each a `Finding` or null, with a summary or without."""
-    fields: dict[str, Any] = dict.fromkeys(names, (Finding | None, None))
+    """The form of an answer about these facts, a `Finding` each, with a summary or without.
+
+    What is not known is the value "unknown": offered null, small models take it for everything.
+    """
+    fields: dict[str, Any] = dict.fromkeys(names, (Finding, ...))
     if summary:
         fields["summary"] = (str, Field("", max_length=600))
     return create_model("SourceAnswer", __base__=SourceAnswer, **fields)

@@ -61,11 +61,13 @@ class NotSupportedError(EndpointError):
 
 
 class BusyError(EndpointError):
-    """Too many requests, a server error or no connection; ``retry_after_s`` when the endpoint said so."""
+    """Too many requests, a server error or no connection; ``retry_after_s`` when the endpoint said so, ``sent`` where
+    the question had left, so that it may be charged for."""
 
-    def __init__(self, what: str, retry_after_s: float | None = None) -> None:
+    def __init__(self, what: str, retry_after_s: float | None = None, *, sent: bool = False) -> None:
         super().__init__(what)
         self.retry_after_s = retry_after_s
+        self.sent = sent
 
 
 class TooSlowError(EndpointError):

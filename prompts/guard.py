@@ -20,11 +20,14 @@ from prompts.errors import UserError
 from prompts.gateway import Access, Answer, Check
 from prompts.ladder import Ladder
 from prompts.ledger import Ledger, Spent, today
-from prompts.templates import Message, Template, encodable
+from prompts.outgoing import encodable
+from prompts.templates import Message, Template
 
 A = TypeVar("A", bound=BaseModel)
 
 _MILLION = 1e6
+#: Others that write to the ledger just then are waited for so long even where the caller's time is up.
+_LEAST_PATIENCE_S = 0.1
 _ALONE = "the endpoint keeps failing; it is left alone for {:.0f} s more"
 
 
@@ -86,14 +89,14 @@ class Guard:
         if not self._places.acquire(timeout=max(0.0, deadline - time.monotonic())):
             self._breaker.given_up()
             nothing: Answer[A] = self._not_asked(template, "too many requests at once: none of them ended in time")
-            self._settle(held, nothing, 0.0)
+            self._settle(held, nothing, 0.0, deadline)
             return nothing
         start = time.monotonic()
         shut_s = self._breaker.shut_for_s()
         if shut_s:  # since this question began to wait for its place
             self._places.release()
             nothing = self._not_asked(template, _ALONE.format(shut_s))
-            self._settle(held, nothing, 0.0)
+            self._settle(held, nothing, 0.0, deadline)
             return nothing
         try:
             found = self.ladder.ask(template, answer, variables, check, within_s=deadline - start)
@@ -103,7 +106,7 @@ class Guard:
         finally:
             self._places.release()
         self._note(found)
-        self._settle(held, found, time.monotonic() - start)
+        self._settle(held, found, time.monotonic() - start, deadline)
         if found.value is not None and self._cache is not None:
             self._cache.put(key, found.value)
         return found
@@ -137,14 +140,16 @@ class Guard:
             return None, f"what is left of {told} for today is too little"
         return held, ""
 
-    def _settle(self, held: int | None, found: Answer[A], seconds: float) -> None:
+    def _settle(self, held: int | None, found: Answer[A], seconds: float, deadline: float) -> None:
         if self._ledger is None or (held is None and not found.attempts):
             return
         tokens, asked = Tokens(*found.tokens), int(bool(found.attempts))
         accepted, cost = int(found.value is not None), self._cost(tokens)
         try:
             self._ledger.settle(
-                held, Spent(today(), found.model, found.template, asked, accepted, tokens, cost, seconds)
+                held,
+                Spent(today(), found.model, found.template, asked, accepted, tokens, cost, seconds),
+                max(_LEAST_PATIENCE_S, deadline - time.monotonic()),
             )
         except UserError:  # what was set aside stays so until it lapses: a limit is kept all the same
             return

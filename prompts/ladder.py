@@ -170,8 +170,7 @@ class _Call:
             try:
                 reply = _within(left_s, partial(self._endpoint.complete, messages, response_format, left_s))
             except EndpointError as error:
-                used = may_use if isinstance(error, TooSlowError) else Tokens()  # may well be charged for
-                self._spend(rung, str(error), time.monotonic() - start, used)
+                self._spend(rung, str(error), time.monotonic() - start, _charged(error, may_use))
                 if not isinstance(error, BusyError) or not self._retries_left:
                     raise
                 pause_s = error.retry_after_s if error.retry_after_s is not None else wait_s * random.uniform(0.5, 1.0)
@@ -191,6 +190,13 @@ class _Call:
     def note(self, outcome: str) -> None:
         """Write down what became of the last reply."""
         self.attempts[-1] = replace(self.attempts[-1], outcome=outcome)
+
+
+def _charged(error: EndpointError, may_use: Tokens) -> Tokens:
+    """What may well be charged for although nothing came of it."""
+    if isinstance(error, TooSlowError):
+        return may_use
+    return Tokens(may_use.sent, 0) if isinstance(error, BusyError) and error.sent else Tokens()
 
 
 def _estimated(may_use: Tokens, reply: Reply) -> Tokens:

@@ -70,9 +70,9 @@ class Ledger:
                 (day, tokens, cost, time.time() + _HELD_S),
             ).lastrowid
 
-    def settle(self, held: int | None, row: Spent) -> None:
+    def settle(self, held: int | None, row: Spent, within_s: float = _PATIENCE_S) -> None:
         """Add what was really spent, in the place of what was set aside."""
-        with self._open() as db:
+        with self._open(within_s) as db:
             if held is not None:
                 db.execute("DELETE FROM held WHERE id = ?", (held,))
             db.execute(

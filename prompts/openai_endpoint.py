@@ -21,6 +21,7 @@ import openai
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_openai import ChatOpenAI
 from langsmith import tracing_context
+from openai.types import CompletionUsage
 from pydantic import SecretStr
 
 from prompts.endpoint import (
@@ -33,8 +34,9 @@ from prompts.endpoint import (
     TooSlowError,
 )
 from prompts.errors import UserError
+from prompts.outgoing import encodable
 from prompts.redaction import redact
-from prompts.templates import Message, encodable
+from prompts.templates import Message
 
 _CLASSES = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 _LONGEST_REASON_CHARS = 300
@@ -74,7 +76,7 @@ class OpenAIEndpoint:
             raise UserError(
                 "llm.api_key is empty", "set SCHEDMATE_LLM_API_KEY, or llm.base_url for a server of your own"
             )
-        self._model = ChatOpenAI(
+        self._model = _Chat(
             model=model,
             base_url=base_url or "https://api.openai.com/v1",
             api_key=SecretStr(api_key or "none"),
@@ -100,7 +102,7 @@ class OpenAIEndpoint:
         except openai.APITimeoutError:
             raise TooSlowError(f"no answer within {timeout_s:.3g} s") from None
         except openai.APIConnectionError as error:
-            raise BusyError(f"no connection ({_reason(error.__cause__ or error)})") from None
+            raise BusyError(f"no connection ({_reason(error.__cause__ or error)})", sent=_has_left(error)) from None
         except _OutsizeError as error:
             raise EndpointError(str(error)) from None
         except openai.LengthFinishReasonError:
@@ -112,6 +114,33 @@ class OpenAIEndpoint:
         except Exception as error:  # noqa: BLE001  plain errors of all kinds for answers not of the API's form
             raise EndpointError(f"not an answer of the chat API ({_reason(error)})") from None
         return _reply(answer)
+
+
+def _has_left(error: BaseException | None) -> bool:
+    """Whether a question may have reached the endpoint before the connection failed."""
+    while error is not None:
+        if isinstance(error, httpx.ConnectError | httpx.PoolTimeout | httpx.UnsupportedProtocol | httpx.ProxyError):
+            return False
+        error = error.__cause__
+    return True
+
+
+class _Chat(ChatOpenAI):
+    """LangChain's, which would give up an answer for the odd form of what the endpoint says about its cost."""
+
+    def _create_chat_result(self, response: Any, generation_info: dict[str, Any] | None = None) -> Any:
+        usage = getattr(response, "usage", None)
+        if usage is not None and not isinstance(response, dict):
+            response.usage = _plain_usage(usage)
+        return super()._create_chat_result(response, generation_info)
+
+
+def _plain_usage(usage: Any) -> CompletionUsage | None:
+    """The two numbers that are used, None where they are none."""
+    sent, received = getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None)
+    if type(sent) is not int or type(received) is not int:
+        return None
+    return CompletionUsage(prompt_tokens=sent, completion_tokens=received, total_tokens=sent + received)
 
 
 class _OutsizeError(Exception):

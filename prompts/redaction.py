@@ -12,17 +12,13 @@ from __future__ import annotations
 
 import base64
 import re
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
 from prompts import secret_shapes as shapes
-
-REDACTED = "<redacted>"
-
-_KEY_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_KEY_LINE = re.compile(r"[^\n]{0,80}?[A-Za-z0-9+/=]{24,}\s*$|\s*$|[^\n]{0,80}(?:Proc-Type|DEK-Info|Version|Comment):")
-_LONGEST_KEY_CHARS = 32_768
+from prompts.key_blocks import without_key_blocks
+from prompts.secret_shapes import REDACTED as REDACTED
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SUFFIX = frozenset(
@@ -32,10 +28,25 @@ _HARMLESS = re.compile(
     r"(?i)<?redacted>?$|\*{3,}|x{4,}$|\.{3}$|\$(?:[{(]|[a-z_][a-z0-9_]*$)|%s$|%\([a-z_]+\)s|%[a-z_]+%$|\{\{"
     r"|<[a-z_ -]{1,40}>?$|\[(?:pad|unk|cls|sep|mask)\b"
     r"|(?:none|null|nil|true|false|undefined|unset|empty|yes|no|on|off|required|optional|missing|invalid|expired)$"
+    r"|\{[a-z_][a-z0-9_.]*(?:[:!\[(]|$)"
     r"|os\.(?:environ|getenv)|getenv\(|environ\b|getpass\b|input\(|(?:self|args|cfg|config|settings|opts?|hparams)\."
 )
+#: Strengths of names: 1, `_VARIABLE` (of the environment) and `_PASSWORD` need no further proof.
+_VARIABLE, _PASSWORD = 2, 3
+_CALL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*[(\[]|\([A-Za-z_]|\[[A-Za-z_]")
+_DOTTED = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+$")
+_VARIABLE_NAME = re.compile(r"[a-z_][a-z0-9_]*$")
+_PUNCTUATION = re.compile(r"[)\]},;:]+$")
+_BREAK = re.compile(r"[\s\"',;&|<>(){}\[\]]")
+_MOST_PARTS, _LONGEST_PART_CHARS = 16, 512
 _PATH = re.compile(r"[~.]{0,2}/|[A-Za-z]:\\|[a-z][a-z0-9+.-]{1,15}://")
 _FILE = re.compile(r"[\w./-]*\.(?:txt|json|ya?ml|pem|crt|key|env|toml|ini|py|sh|log|model|bin|pt|safetensors)$")
+#: Base64 of ASCII: the three bytes of each four characters have no high bit, which is true of hardly any word.
+BASE64 = re.compile(
+    r"(?<![A-Za-z0-9+/])(?:[I-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589]"
+    r"[A-Za-z0-9+/]){3,4096}(?:[A-Za-z0-9+/]{2,3})?={0,2}(?![A-Za-z0-9+/=])"
+)
+_PAIR = re.compile(r"[A-Za-z0-9_.@-]{1,64}:[^\s:]{6,256}")
 _DIGIT, _LETTER, _LOWER, _UPPER = (re.compile(p) for p in ("[0-9]", "[A-Za-z]", "[a-z]", "[A-Z]"))
 _REST = re.compile(r"[A-Za-z0-9+/=_.-]*")
 _NUMBER = re.compile(r"[-+]?[0-9][0-9.,_]*(?:[eE][-+]?[0-9]+)?[kKMGTBbsx%]{0,3}$")
@@ -43,18 +54,35 @@ _NUMBER = re.compile(r"[-+]?[0-9][0-9.,_]*(?:[eE][-+]?[0-9]+)?[kKMGTBbsx%]{0,3}$
 
 def redact(text: str) -> str:
     """The text with every recognised secret replaced by ``<redacted>``; applying it twice changes nothing more."""
-    text = _redact_key_blocks(text)
+    return BASE64.sub(_unless_harmless_inside, _redact_plain(text))
+
+
+def _redact_plain(text: str) -> str:
+    text = _redact_split(without_key_blocks(text))  # first: one half of a token may be long enough to pass for one
     text = shapes.AWS_PAIR.sub(rf"\g<1>{REDACTED}", text)
     text = shapes.URL_PASSWORD.sub(rf"\g<1>{REDACTED}", text)
     text = shapes.URL_USER_TOKEN.sub(_unless_plain, text)
     text = shapes.WEBHOOK.sub(rf"\g<1>{REDACTED}", text)
     text = shapes.COMMAND_SECRET.sub(rf"\g<1>{REDACTED}", text)
+    text = shapes.PIPED.sub(_unless_variable, text)
     text = shapes.COOKIE.sub(rf"\g<1>{REDACTED}", text)
-    text = _redact_after(text, shapes.NAME_AND_JOIN, _assigned)
-    text = _redact_after(text, shapes.FLAG_AND_SPACE, _flagged)
-    text = _redact_after(text, shapes.NAMED_VALUE, _assigned)
+    for pattern, strength_of in _NAMED:
+        text = _redact_after(text, pattern, strength_of)
+    text = _redact_after(text, shapes.OPTION, _named, _default_of)
+    text = _redact_after(text, shapes.NAME_AND_JOIN, _assigned, _alternative_of)
     text = shapes.BEARER.sub(_credential, text)
     return shapes.TOKEN.sub(REDACTED, text)
+
+
+def shortened(text: str, most_chars: int) -> str:
+    """The text cut to a length such that no half of a secret is left for `redact` to miss: behind a whole word."""
+    if len(text) <= most_chars:
+        return text
+    end = most_chars
+    if not _BREAK.match(text[end]):
+        while end and most_chars - end < _LONGEST_PART_CHARS and not _BREAK.match(text[end - 1]):
+            end -= 1
+    return text[:end]
 
 
 def redact_tree(value: Any) -> Any:
@@ -74,43 +102,12 @@ def _redact_item(key: Any, item: Any) -> Any:
     return redact_tree(item)
 
 
-def _redact_key_blocks(text: str) -> str:
-    """Private keys, whole or cut off, on lines of their own or with ``\\n`` written out."""
-    pieces: list[str] = []
-    position = 0
-    end: re.Match[str] | None = None
-    exhausted = False
-    while begin := _KEY_BEGIN.search(text, position):
-        if not exhausted and (end is None or end.start() < begin.end()):
-            end = _KEY_END.search(text, begin.end())
-            exhausted = end is None
-        if end is not None and 0 <= end.start() - begin.end() <= _LONGEST_KEY_CHARS:
-            stop = end.end()
-        else:
-            stop = _end_of_cut_key(text, begin.end())
-        block = text[begin.start() : stop]
-        pieces += [text[position : begin.start()], REDACTED, "\n" * block.count("\n")]
-        position = stop
-    return "".join([*pieces, text[position:]])
-
-
-def _end_of_cut_key(text: str, position: int) -> int:
-    """Where a key block without its END line stops: at the first line that is not base64."""
-    line_end = text.find("\n", position)
-    if line_end < 0 or line_end - position > 64:  # the key goes on in the same line
-        return len(text) if line_end < 0 else line_end
-    position = line_end
-    while position < len(text):
-        line_end = text.find("\n", position + 1)
-        line_end = len(text) if line_end < 0 else line_end
-        line = text[position + 1 : line_end]
-        if not line.strip() or not _KEY_LINE.match(line):
-            return position
-        position = line_end
-    return position
-
-
-def _redact_after(text: str, pattern: re.Pattern[str], strength_of: Callable[[re.Match[str]], int]) -> str:
+def _redact_after(
+    text: str,
+    pattern: re.Pattern[str],
+    strength_of: Callable[[re.Match[str]], int],
+    value_at: Callable[[re.Match[str]], int] = re.Match.end,
+) -> str:
     """Redact the value that follows each match, where the match calls for it."""
     pieces: list[str] = []
     copied = 0
@@ -118,14 +115,56 @@ def _redact_after(text: str, pattern: re.Pattern[str], strength_of: Callable[[re
         if match.end() < copied:
             continue
         strength = strength_of(match)
-        if not strength:
+        at = value_at(match) if strength else -1
+        group = shapes.GROUP.match(text, at) if at >= copied else None
+        value = shapes.VALUE.match(text, group.end() if group else at) if at >= copied else None
+        if value is None:
             continue
-        value = shapes.VALUE.match(text, match.end())
-        if value is None or not _is_secret_value(strength, value["value"]):
+        parts = _parts(text, value)
+        whole = "".join(text[start:end] for start, end in parts)
+        if not _is_secret_value(strength, whole, is_code=not value["open"] and _is_code(whole, strength)):
             continue
-        pieces += [text[copied : value.start("value")], REDACTED]
-        copied = _REST.match(text, value.end("value")).end()  # type: ignore[union-attr]
+        for start, end in parts:
+            pieces += [text[copied:start], REDACTED]
+            copied = end
+        copied = _REST.match(text, copied).end()  # type: ignore[union-attr]
     return "".join([*pieces, text[copied:]])
+
+
+def _parts(text: str, value: re.Match[str]) -> list[tuple[int, int]]:
+    """Where the literals stand that a value is put together from; mostly one."""
+    parts = [value.span("value")]
+    while value["open"] and len(parts) < _MOST_PARTS and (joint := shapes.JOINT.match(text, parts[-1][1])):
+        end = text.find(joint[1], joint.end(), joint.end() + _LONGEST_PART_CHARS)
+        line_end = text.find("\n", joint.end(), end) if end >= 0 else 0
+        if end <= joint.end() or line_end >= 0:
+            break
+        parts.append((joint.end(), end))
+    return parts
+
+
+def _redact_split(text: str) -> str:
+    """Tokens that are put together from several literals: found with what joins them left out."""
+    joints = [joint.span() for joint in shapes.JOINT.finditer(text)]
+    if not joints:
+        return text
+    starts, ends = [0, *(end for _, end in joints)], [*(start for start, _ in joints), len(text)]
+    joined, offsets, length = [], [], 0  # where each piece begins in the joined text
+    for start, end in zip(starts, ends, strict=True):
+        joined.append(text[start:end])
+        offsets.append(length)
+        length += end - start
+    gone: dict[int, tuple[int, int]] = {}  # of a piece: from, to
+    for match in shapes.TOKEN.finditer("".join(joined)):
+        first, last = bisect_right(offsets, match.start()) - 1, bisect_right(offsets, match.end() - 1) - 1
+        for index in range(first, last + 1) if last > first else ():
+            low, high = max(match.start() - offsets[index], 0), match.end() - offsets[index]
+            known = gone.get(index)
+            gone[index] = (min(low, known[0]) if known else low, min(high, len(joined[index])))
+    for index, (low, high) in gone.items():
+        joined[index] = joined[index][:low] + REDACTED + joined[index][high:] if high > low else joined[index]
+    between = [text[start:end] for start, end in joints] + [""]
+    return "".join(part for pair in zip(joined, between, strict=True) for part in pair)
 
 
 def _assigned(match: re.Match[str]) -> int:
@@ -136,15 +175,58 @@ def _assigned(match: re.Match[str]) -> int:
         strength = _strength(name)
     joined_by_equals = "=" in match.group(0)
     # NAME=value in capitals is an environment variable: a secret there needs no further proof
-    return 2 if strength == 1 and joined_by_equals and name.isupper() else strength
+    return _VARIABLE if strength == 1 and joined_by_equals and name.isupper() else strength
 
 
-def _flagged(match: re.Match[str]) -> int:
+def _named(match: re.Match[str]) -> int:
     return _strength(match[1])
 
 
+def _in_capitals(match: re.Match[str]) -> int:
+    """What stands beside the name of a password need not be one, unless it is a variable of the environment."""
+    strength = _strength(match[1])
+    return strength if match[1].isupper() else min(strength, 1)
+
+
+def _in_call(match: re.Match[str]) -> int:
+    """As `_in_capitals`, but for the first argument of a function."""
+    before = match.string[max(0, match.start() - 3) : match.start()].rstrip("\\")[-2:]
+    is_call = before[-1:] == "(" and (before[:1].isalnum() or before[:1] in ("_", "]"))
+    return _strength(match[1]) if is_call else _in_capitals(match)
+
+
+def _default_of(match: re.Match[str]) -> int:
+    """Where the default of a declared option stands, -1 where it has none."""
+    start, stop = match.end(), match.end() + shapes.OPTION_CHARS
+    found = shapes.OPTION_DEFAULT.search(match.string, start, stop)
+    if found is None or shapes.OPTION_ENDS.search(match.string, start, found.start()):
+        return -1
+    return found.end()
+
+
+def _alternative_of(match: re.Match[str]) -> int:
+    """Where the value stands that counts if another one is empty, -1 where there is none on this line."""
+    stop = match.string.find("\n", match.end(), match.end() + shapes.ALTERNATIVE_CHARS)
+    stop = match.end() + shapes.ALTERNATIVE_CHARS if stop < 0 else stop
+    found = shapes.ALTERNATIVE.search(match.string, match.end(), stop)
+    return -1 if found is None else found.end()
+
+
+_NAMED: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], int]], ...] = (
+    (shapes.NAME_AND_JOIN, _assigned),
+    (shapes.FLAG_AND_SPACE, _named),
+    (shapes.NAMED_VALUE, _assigned),
+    (shapes.NAMED_PAIR, _in_call),
+    (shapes.ANNOTATED, _assigned),
+    (shapes.CELL, _in_capitals),
+    (shapes.ELEMENT, _named),
+    (shapes.SPACED, _named),
+    (shapes.EXPANSION, _assigned),
+)
+
+
 def _strength(name: str) -> int:
-    """0: no name of a secret; 1: of one if the value looks like it; 2: of one, whatever the value."""
+    """0: no name of a secret; 1: of one if the value looks like it; `_PASSWORD`: of one, whatever the value."""
     words = [w for w in re.split(r"[_.\-\s]+", _CAMEL.sub("_", name).lower()) if w]
     while len(words) > 1 and (words[-1] in _SUFFIX or words[-1].isdigit()):
         words.pop()
@@ -154,9 +236,9 @@ def _strength(name: str) -> int:
     before = words[-2] if len(words) > 1 else ""
     singular = last[:-1] if last.endswith("s") and last not in ("pass",) else last
     if singular in shapes.PASSWORD_WORDS or singular.endswith(("password", "passwd", "passphrase")):
-        return 2
+        return _PASSWORD
     if last == "pass" and before in shapes.PASS_OWNERS:
-        return 2
+        return _PASSWORD
     if last == "token" or (last.endswith("token") and last not in ("detoken", "pretoken", "subtoken")):
         return 0 if before in shapes.TEXT_TOKEN_WORDS else 1
     if singular.endswith("secret") or singular in ("credential", "authorization", "auth", "apikey", "sig", "signature"):
@@ -168,12 +250,21 @@ def _strength(name: str) -> int:
     return 1 if singular.endswith(("apikey", "accesskey", "secretkey", "privatekey", "accountkey", "authkey")) else 0
 
 
-def _is_secret_value(strength: int, value: str) -> bool:
-    if not strength or not value or _HARMLESS.match(value):
+def _is_secret_value(strength: int, value: str, *, is_code: bool = False) -> bool:
+    if not strength or not value or is_code or _HARMLESS.match(value) or _PUNCTUATION.match(value):
         return False
-    if strength == 2:
+    if strength >= _VARIABLE:
         return not _PATH.match(value)
     return _looks_secret(value)
+
+
+def _is_code(value: str, strength: int) -> bool:
+    """Whether a value without quotes is an expression of a program: it names a secret and is none."""
+    if _CALL.match(value):
+        return True
+    return strength < _PASSWORD and (
+        bool(_DOTTED.match(value)) or (bool(_VARIABLE_NAME.match(value)) and _strength(value) > 0)
+    )
 
 
 def _looks_secret(value: str) -> bool:
@@ -185,6 +276,10 @@ def _looks_secret(value: str) -> bool:
     if len(value) >= 16 and _LOWER.search(value) and _UPPER.search(value):
         return True
     return len(value) >= 20 and value.isalnum()
+
+
+def _unless_variable(match: re.Match[str]) -> str:
+    return match[0] if match[2].startswith("$") else f"{match[1]}{REDACTED}"
 
 
 def _unless_plain(match: re.Match[str]) -> str:
@@ -203,3 +298,15 @@ def _is_basic_pair(value: str) -> bool:
         return b":" in base64.b64decode(value, validate=True)
     except ValueError:
         return False
+
+
+def _unless_harmless_inside(match: re.Match[str]) -> str:
+    """Base64 of a secret, or of ``user:password``, whatever the name in front of it."""
+    packed = match[0].rstrip("=")
+    try:
+        inside = base64.b64decode(packed + "=" * (-len(packed) % 4)).decode("ascii")
+    except ValueError:
+        return match[0]
+    if not all(c.isprintable() or c in "\r\n\t" for c in inside):
+        return match[0]
+    return REDACTED if _PAIR.fullmatch(inside) or _redact_plain(inside) != inside else match[0]

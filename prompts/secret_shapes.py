@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 
+#: What stands in the place of a secret.
+REDACTED = "<redacted>"
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -40,7 +43,7 @@ _SHAPES: tuple[str, ...] = (
     rf"ATATT3[{_URLSAFE}=]{{40,300}}",  # Atlassian
     rf"ATBB[{_URLSAFE}=]{{24,64}}",  # Bitbucket
     rf"npm_[{_WORD}]{{30,64}}",
-    rf"pypi-[{_URLSAFE}]{{32,512}}",
+    rf"pypi-AgE[{_URLSAFE}]{{28,512}}",
     r"rubygems_[a-f0-9]{40,64}",
     rf"dckr_(?:pat|oat)_[{_URLSAFE}]{{20,64}}",
     rf"CCIPAT_[{_URLSAFE}]{{20,120}}",  # CircleCI
@@ -78,6 +81,13 @@ _SHAPES: tuple[str, ...] = (
     r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",  # Shopify
     rf"sq0(?:atp|csp)-[{_URLSAFE}]{{22,64}}",  # Square
     rf"HRKU-[{_URLSAFE}]{{30,80}}",
+    r"[a-f0-9]{32}-us[0-9]{1,2}(?![A-Za-z0-9])",  # Mailchimp
+    rf"xkeysib-[a-f0-9]{{64}}-[{_WORD}]{{16}}",  # Brevo
+    rf"(?:M[DTjz]|N[DTjz]|O[DTj])[{_URLSAFE}]{{21,26}}\.[{_URLSAFE}]{{6}}\.[{_URLSAFE}]{{27,40}}",  # Discord bots
+    rf"figd_[{_URLSAFE}]{{30,64}}",
+    rf"pat[{_WORD}]{{14}}\.[a-f0-9]{{64}}",  # Airtable
+    rf"AKCp[{_WORD}]{{60,80}}",  # Artifactory
+    rf"ops_eyJ[{_URLSAFE}]{{80,4096}}={{0,2}}",  # 1Password
     r"AGE-SECRET-KEY-1[A-Z0-9]{50,64}",
     # JSON web tokens, Kubernetes service accounts among them; the signature may be cut off
     rf"(?<!-)eyJ[{_URLSAFE}]{{8,4096}}\.[{_URLSAFE}]{{8,8192}}(?:\.[{_URLSAFE}]{{0,4096}})?",
@@ -89,8 +99,8 @@ _ESCAPE = (
     r"|(?<=\[m)|(?<=[\[;][0-9]m)|(?<=[\[;][0-9]{2}m)"
 )
 
-#: One pattern for all of them.
-TOKEN = re.compile(rf"(?:(?<![{_WORD}_])|{_ESCAPE})(?:{'|'.join(_SHAPES)})")
+#: One pattern for all of them; what goes on behind a token is part of a longer one.
+TOKEN = re.compile(rf"(?:(?<![{_WORD}_])|{_ESCAPE})(?:{'|'.join(_SHAPES)})[{_URLSAFE}]*")
 
 #: An AWS key id with the secret key right behind it, as both are often pasted together.
 AWS_PAIR = re.compile(
@@ -113,16 +123,23 @@ COMMAND_SECRET = re.compile(
     r"(?i)(?<![A-Za-z0-9_-])("
     r"wandb[ \t]{1,4}login(?:[ \t]{1,4}--?[a-z-]{1,32}(?:=\S{0,128})?){0,6}[ \t]{1,4}(?=[a-z0-9_]{32})"
     r"|sshpass[ \t]{1,4}-p[ \t]{0,4}"
+    r"|mysql(?:dump|admin)?[ \t](?:[^\n]{0,200}?[ \t])?-p(?=[^\s])"
     r"|docker[ \t]{1,4}login[^\n]{0,120}?[ \t]-p[ \t]{1,4}"
     r"|curl[ \t][^\n]{0,300}?[ \t](?:-u|--user|--proxy-user)[ \t=]{1,4}[\"']?[^\s:\"']{1,64}:"
+    r"|username[\"']?\s{0,3}[:=]\s{0,3}[\"']?[\w.@-]{1,64}[\"']?\s{0,3},\s{0,12}[\"']?key[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?=[0-9a-f]{32})"
     r"|(?:login|account)[ \t]{1,4}\S{1,128}[ \t]{1,4}password[ \t]{1,4}"
     r")([^\s\"']{1,512})"
+)
+PIPED = re.compile(
+    r"((?:echo|printf)[ \t]{1,4}(?:-n[ \t]{1,4})?[\"']?)([^\s\"'|]{1,512})"
+    r"(?=[\"']?[ \t]{0,4}\|[^\n]{0,120}(?:password-stdin|sudo[ \t]{1,4}-S|passphrase-fd|with-token))"
 )
 COOKIE = re.compile(r"(?i)(?<![A-Za-z0-9_])((?:set-)?cookie[\"']?[ \t]{0,3}:[ \t]{0,3})([^\r\n]{1,8192})")
 
 #: A name and what joins it to its value, without the value: ``name=``, ``"name": ``, ``name => ``.
 NAME_AND_JOIN = re.compile(
-    r"(?<![A-Za-z0-9_.-])([A-Za-z0-9_.-]{2,96})(?:\\?[\"'])?\]?[ \t]{0,8}(=>|:=|==|[:=])(?!//)[ \t]{0,8}"
+    r"(?<![A-Za-z0-9_.-])([A-Za-z0-9_.-]{2,96})(?:\\?[\"'])?\]?[ \t]{0,8}"
+    r"(=>|:=|==|:(?!-)|=|%3[dD]|\\u003[dD])(?!//)[ \t]{0,8}"
 )
 
 #: ``--name value`` on a command line, also as the items of a printed list.
@@ -134,6 +151,49 @@ FLAG_AND_SPACE = re.compile(
 NAMED_VALUE = re.compile(
     r"(?i)(?<![A-Za-z0-9_])name[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?([A-Za-z0-9_.-]{2,96})[\"']?[ \t]{0,3},?[ \t]{0,3}"
     r"(?:\r?\n[^\n:]{0,64}?)?[\"']?(?<![A-Za-z0-9_])value[\"']?[ \t]{0,3}[:=][ \t]{0,3}"
+)
+
+#: ``"NAME", "value"``, as in ``os.environ.get("NAME", "value")``.
+NAMED_PAIR = re.compile(
+    r"[\"']([A-Za-z0-9_.-]{2,96})\\?[\"'][ \t]{0,4},[ \t]{0,4}(?:\w{1,16}[ \t]{0,2}=[ \t]{0,2})?(?=[rbuf]{0,2}\\?[\"'])"
+)
+
+#: ``"--name", ...``: an option that is declared, with its ``default=`` some way behind.
+OPTION = re.compile(r"[\"']-{0,2}([A-Za-z][A-Za-z0-9_-]{1,64})\\?[\"'](?=[ \t]{0,4}[,)])")
+OPTION_DEFAULT = re.compile(r"(?<![A-Za-z0-9_])default[ \t]{0,4}=[ \t]{0,4}")
+OPTION_CHARS = 400
+OPTION_ENDS = re.compile(r"add_argument|option\(|Option\(")
+
+#: ``name: type = value`` and ``name: type = field(default=value``.
+ANNOTATED = re.compile(
+    r"(?<![A-Za-z0-9_.-])([A-Za-z_][A-Za-z0-9_]{1,95})[ \t]{0,4}:[ \t]{0,4}"
+    r"[A-Za-z_][\w.\[\], |]{0,60}?[ \t]{0,4}=[ \t]{0,4}"
+    r"(?:(?:[a-z]{1,20}\.)?[Ff]ield\([ \t]{0,4}(?:default[ \t]{0,4}=[ \t]{0,4})?)?"
+)
+
+#: A name in a cell of a printed table, an element of XML, an instruction of a container file or a C shell.
+CELL = re.compile("[|\u2502\u2503][ \t]{0,8}([A-Za-z0-9_.-]{2,96})[ \t]{0,80}[|\u2502\u2503][ \t]{0,8}")
+ELEMENT = re.compile(r"<([A-Za-z][A-Za-z0-9_.-]{1,95})>[ \t]{0,4}")
+SPACED = re.compile(
+    r"(?<![A-Za-z0-9_])(?:ENV|ARG|setenv|config(?:ure)?[ \t]{1,4}set)[ \t]{1,8}([A-Za-z0-9_]{2,96})[ \t]{1,8}(?![ \t=])"
+)
+
+#: What counts where a variable has no value: ``${NAME:-value}``, ``name = ... or "value"``.
+EXPANSION = re.compile(r"\$\{([A-Za-z0-9_]{2,96}):?[-=]")
+ALTERNATIVE = re.compile(
+    r"(?<![A-Za-z0-9_])or[ \t]{1,4}(?=[rbuf]{0,2}[\"'])|\|\|[ \t]{0,4}(?=[\"'])|\?\?[ \t]{0,4}(?=[\"'])"
+)
+ALTERNATIVE_CHARS = 160
+
+#: Between two literals that make one text: ``"a" + "b"``, ``"a" "b"``, on one line or two.
+JOINT = re.compile(
+    r"([\"'])[ \t]{0,40}(?:\+[ \t]{0,8})?(?:\\?\r?\n[ \t]{0,160}(?:\+[ \t]{0,8})?)?[rbufRBUF]{0,2}\1(?![\"'])"
+)
+
+#: A bracket before the literals of which a value is put together; a block's mark, an anchor or a tag of YAML.
+GROUP = re.compile(
+    r"\([ \t]{0,8}(?:\r?\n[ \t]{0,160})?(?=[rbufRBUF]{0,2}[\"'])|[|>][+-]?[ \t]{0,4}\r?\n[ \t]{1,160}"
+    r"|[&!][A-Za-z0-9_!.-]{1,40}[ \t]{1,8}"
 )
 
 #: A value: quoted (escapes allowed) or up to white space or punctuation.
@@ -161,7 +221,7 @@ KEY_OWNERS = _words(
     """
     api access secret private auth account encryption encrypt signing sign client master license subscription
     service storage ssh session deploy app application consumer admin hmac aes jwt wandb comet neptune openai
-    anthropic azure aws gcp s3 minio ceph hf huggingface mlflow clearml swanlab tracking shared
+    anthropic azure aws gcp s3 minio ceph hf huggingface mlflow clearml swanlab tracking shared kaggle
     """
 )
 #: Tokens of text models, which are no secrets.

@@ -30,7 +30,7 @@ from schedmate.commands import (
     version,
     workload,
 )
-from schedmate.config import use_sources
+from schedmate.config import secrets_among, use_sources
 from schedmate.console import visible
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -70,6 +70,9 @@ def _root(
     Add --debug to any command to see the traceback of an error.
     """
     use_sources(config_file, settings or [])
+    for name in secrets_among(settings or []):
+        variable = "SCHEDMATE_" + name.replace(".", "_").upper()
+        _complain(f"warning: --set {name} shows its value to all users of this machine (ps); set {variable} instead")
 
 
 for _module in (

@@ -164,6 +164,12 @@ def use_sources(file: Path | None, flags: list[str]) -> None:
     _file, _flags = file, flags
 
 
+def secrets_among(flags: list[str]) -> list[str]:
+    """The names of secret settings that ``KEY=VALUE`` flags give a value: everybody on the machine can see those."""
+    found = (flag.partition("=") for flag in flags)
+    return [name for name, _, value in found if value and name in _BY_NAME and _BY_NAME[name].secret]
+
+
 def default_files() -> list[Path]:
     """Where a configuration file is looked for, first found wins."""
     home = os.environ.get("XDG_CONFIG_HOME") or _expanded("~/.config")

@@ -17,12 +17,14 @@ from analyzers.logs.intake import discover, read_lines
 from analyzers.types import Diagnosis, LogEvidence
 from prompts.errors import UserError
 from prompts.evidence import cited
+from prompts.key_blocks import KeyBlocks
 from prompts.redaction import redact
 from schedmate.config import Settings
 from schedmate.language_model import gateway_for
 
 if TYPE_CHECKING:
     from prompts.answers import Quote, RefinedDiagnosis
+    from prompts.gateway import Gateway
 
 #: A static reading below this confidence, or of an unknown category, is put to the model.
 UNSURE_BELOW = 0.5
@@ -59,25 +61,27 @@ def needs_refining(diagnosis: Diagnosis) -> bool:
     return diagnosis.category == "unknown" or diagnosis.confidence < UNSURE_BELOW
 
 
-def refine_diagnosis(diagnosis: Diagnosis, path: Path, settings: Settings) -> Diagnosis:
+def refine_diagnosis(
+    diagnosis: Diagnosis, path: Path, settings: Settings, *, gateway: Gateway | None = None
+) -> Diagnosis:
     """The diagnosis of the log (file or folder) at ``path``, sharpened by the configured model where it is unsure.
 
-    With no model configured the diagnosis comes back as it is. Never raises for what the endpoint does; raises
-    `UserError` when the configuration of the model is incomplete.
+    ``gateway`` is asked in the place of the configured one. With no model configured the diagnosis comes back as it is.
+    Never raises for what the endpoint does; raises `UserError` when the configuration of the model is incomplete.
     """
-    if settings.text("llm.provider") == "none" or not needs_refining(diagnosis):
+    if (gateway is None and settings.text("llm.provider") == "none") or not needs_refining(diagnosis):
         return diagnosis
     # what only a model needs is imported only when there is one
     from prompts.answers import RefinedDiagnosis
     from prompts.templates import load_template
 
-    gateway = gateway_for(settings)
+    asked = gateway if gateway is not None else gateway_for(settings)
     try:
         lines = _distil(diagnosis, path)
     except UserError as error:
         return _noted(diagnosis, f"the log could not be read again ({error.what})")
     shown = "\n".join(f"[{index}] {line.file}:{line.number}| {line.text}" for index, line in enumerate(lines, 1))
-    answer = gateway.ask(
+    answer = asked.ask(
         load_template("refine_diagnosis"),
         RefinedDiagnosis,
         {"static_reading": _in_words(diagnosis), "lines": shown},
@@ -85,6 +89,8 @@ def refine_diagnosis(diagnosis: Diagnosis, path: Path, settings: Settings) -> Di
     )
     if answer.value is None:
         return _noted(diagnosis, f"answer of {answer.model} not used: {answer.reason}")
+    if answer.value.category == "unknown":
+        return _noted(diagnosis, f"{answer.model} leaves the cause open")
     return _combined(diagnosis, answer.value, lines, answer.model)
 
 
@@ -110,18 +116,20 @@ def _distil(diagnosis: Diagnosis, path: Path) -> list[_Line]:
     order = 0
     for source in discover(path):
         tail: list[tuple[int, _Line]] = []
+        keys = KeyBlocks()
         for read in read_lines(source):
             order += 1
             if order > _MOST_LINES_READ:
                 break
-            if not read.text.strip():
+            text = keys.without(read.text)
+            if not text.strip():
                 continue
-            line = _Line(read.file, read.number, read.text[:_LONGEST_LINE_CHARS])
+            line = _Line(read.file, read.number, text)
             tail = [*tail[-(_TAIL_LINES - 1) :], (order, line)]
             if read.number in around.get(read.file, ()):
                 first.append((0 if (read.file, read.number) in cited else 2, order, line))
-            elif len(seen) < _TROUBLE_LINES and _TROUBLE.search(line.text):
-                shape = _DIGITS.sub("#", line.text)
+            elif len(seen) < _TROUBLE_LINES and _TROUBLE.search(line.text[:_LONGEST_LINE_CHARS]):
+                shape = _DIGITS.sub("#", line.text[:_LONGEST_LINE_CHARS])
                 if shape not in seen:
                     seen.add(shape)
                     first.append((1, order, line))
@@ -130,14 +138,14 @@ def _distil(diagnosis: Diagnosis, path: Path) -> list[_Line]:
 
 
 def _within_bounds(candidates: list[tuple[int, int, _Line]]) -> list[_Line]:
-    from prompts.templates import visible
+    from prompts.outgoing import outgoing_line
 
     kept: dict[int, _Line] = {}
     chars = 0
     for _, order, line in sorted(candidates, key=lambda item: item[:2]):
         if order in kept or len(kept) >= _MOST_LINES:
             continue
-        line = replace(line, text=redact(visible(line.text)))
+        line = replace(line, text=outgoing_line(line.text, _LONGEST_LINE_CHARS))
         chars += len(line.text) + len(line.file) + 16
         if chars > _MOST_CHARS:
             break
@@ -148,7 +156,7 @@ def _within_bounds(candidates: list[tuple[int, int, _Line]]) -> list[_Line]:
 def _why_not(found: RefinedDiagnosis, lines: list[_Line], static: Diagnosis) -> str | None:
     """Why an answer of the right form is not accepted."""
     if found.category == "unknown":
-        return "it leaves the cause open"
+        return None  # an honest answer: nothing to be repaired
     if not found.evidence:
         return "it cites no line"
     for quote in found.evidence:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,10 +47,13 @@ def sharpened(
     from schedmate.language_model import gateway_for
 
     asked = gateway if gateway is not None else gateway_for(known)
+    start = time.monotonic()
     opened = open_again(submission)
     if opened is None:
         return facts
-    limits = Limits(within_s, known.integer("llm.looks"), known.integer("llm.looks_tokens"))
+    # to open the job once more is a part of what a model costs
+    left_s = None if within_s is None else max(0.0, within_s - (time.monotonic() - start))
+    limits = Limits(left_s, known.integer("llm.looks"), known.integer("llm.looks_tokens"))
     return second_reading(facts, opened, submission.command, asked, summary=summary, limits=limits)
 
 

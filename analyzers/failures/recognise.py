@@ -14,6 +14,7 @@ from analyzers.failures.tracebacks import FRAME, LIBRARY, Raised
 from analyzers.logs.companions import LogFile
 from analyzers.logs.prefix import Prefix
 from analyzers.types import LogEvidence
+from prompts.redaction import shortened
 
 TIME_WITHIN_LINES = 40
 CRASH_STACK_LINES = 12
@@ -112,7 +113,7 @@ def _crashed_in(here: LogEvidence, prefix: Prefix, around: Around) -> LogEvidenc
     for offset in range(1, CRASH_STACK_LINES):
         if around.index + offset >= len(around.lines):
             break
-        text = around.lines[around.index + offset][:LINE_CHARS].rstrip()
+        text = shortened(around.lines[around.index + offset], LINE_CHARS).rstrip()
         below = around.labels.prefix(text)
         if below.rank == prefix.rank and (frame := FRAME.match(below.rest.strip())):
             own = not LIBRARY.search(frame["path"])

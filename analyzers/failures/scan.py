@@ -18,6 +18,7 @@ from analyzers.logs.companions import LogFile
 from analyzers.logs.intake import clean, read_blocks, segments
 from analyzers.logs.prefix import Prefix
 from analyzers.types import LogEvidence
+from prompts.redaction import shortened
 
 #: Events kept of one signature in one attempt of one file: of one rank (the first ones and the last), of all ranks.
 MOST_PER_RANK = 4
@@ -141,7 +142,7 @@ class _FileReader:
         return self.scanner.matcher.patterns[hit].search(part[:LINE_CHARS]) is not None
 
     def _segment(self, number: int, text: str, hits: list[int]) -> None:
-        text = text[:LINE_CHARS].rstrip()
+        text = shortened(text, LINE_CHARS).rstrip()
         matched = [hit for hit in hits if hit < self.scanner.first_mark]
         marks: set[Mark] = {MARKS[hit - self.scanner.first_mark][0] for hit in hits if hit >= self.scanner.first_mark}
         progress = not matched and number <= self.watch_to and is_progress(text)
@@ -305,7 +306,7 @@ class _FileReader:
         """Progress at the end of the file that was not watched: after the watch it counts, before it it only dates."""
         ends = [(first + at, line) for first, lines in self.tail for at, line in enumerate(lines)][-TAIL_LINES:]
         for number, line in ends:
-            text = segments(line)[-1][:LINE_CHARS].rstrip()
+            text = shortened(segments(line)[-1], LINE_CHARS).rstrip()
             if self.watch_from <= number <= self.watch_to or not is_progress(text):
                 continue
             rank = self.labels.prefix(text).rank

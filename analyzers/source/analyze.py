@@ -32,6 +32,7 @@ from analyzers.source.program.machine import Machine
 from analyzers.source.program.values import Origin
 from analyzers.source.reader import machine_for, walk
 from analyzers.source.reading import Reading
+from analyzers.source.secrets import without_secrets
 from analyzers.types import FACT_NAMES, Fact, JsonValue, SourceFacts, SourceReading, Submission
 
 #: Starts the warning about a defect of the reader itself; tests fail on it.
@@ -95,7 +96,7 @@ def _read(submission: Submission, tree: Tree, source: SourceReading) -> SourceFa
         source = SourceReading("partial", tree.ignored.source)
         some = ", ".join(sorted(tree.withheld)[:5]) + (" and others" if len(tree.withheld) > 5 else "")
         tree.warn(f"not read ({source.why}): {some}")
-    return SourceFacts(facts, tuple(tree.warnings), fingerprint(reading), request, source)
+    return without_secrets(SourceFacts(facts, tuple(tree.warnings), fingerprint(reading), request, source))
 
 
 def gather(reading: Reading, tree: Tree) -> None:

@@ -36,6 +36,8 @@ from analyzers.types import (
     SourceState,
     Submission,
 )
+from prompts.ownership import only_ours
+from prompts.redaction import redact
 
 DEFAULT_BYTES_MAX = 64 << 20
 #: An entry above this is not kept: looking through it would cost as much as reading the job again.
@@ -61,7 +63,7 @@ class ReadingCache:
 
     def find(self, submission: Submission) -> SourceFacts | None:
         """The reading of this submission's content, where it is known."""
-        if not self._is_ours():
+        if not only_ours(self._folder):
             return None
         path = self._path(submission)
         entry = _load(path)
@@ -80,9 +82,12 @@ class ReadingCache:
         """Remember a reading with the looks at ``tree`` that led to it."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not self._is_ours():
+            if not only_ours(self._folder):
                 return
             path = self._path(submission)
+            names = "\n".join(str(part) for look in tree.seen for part in look[1:])
+            if redact(names) != names:
+                return  # the name of a file is a secret
             new = {"seen": [list(look) for look in tree.seen], "answer": _plain(facts)}
             if _facts_from(json.loads(json.dumps(new["answer"]))) != facts:
                 return  # something in it that this format does not hold: rather read anew than change it
@@ -105,14 +110,6 @@ class ReadingCache:
 
     def _path(self, submission: Submission) -> Path:
         return self._folder / f"{_key(submission)}{_SUFFIX}"
-
-    def _is_ours(self) -> bool:
-        """Whether only we can write here: another user's entries could say anything about a job."""
-        try:
-            status = self._folder.stat()
-        except (OSError, ValueError):
-            return False
-        return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
     def _write(self, path: Path, data: bytes) -> None:
         handle, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=self._folder)
@@ -219,6 +216,7 @@ def _plain(facts: SourceFacts) -> dict[str, Any]:
         "warnings": list(facts.warnings),
         "fingerprint": facts.fingerprint,
         "source": [facts.source.state, facts.source.why],
+        "summary": facts.summary,
     }
 
 
@@ -231,13 +229,16 @@ def _facts_from(answer: Mapping[str, Any]) -> SourceFacts:
     facts, request = answer["facts"], answer["request"]
     state, why = answer["source"]
     _require(set(facts) <= set(FACT_NAMES) and set(request) <= set(REQUEST_NAMES) and state in get_args(SourceState))
-    _require(all(isinstance(text, str) for text in (why, answer["fingerprint"], *answer["warnings"])))
+    _require(
+        all(isinstance(text, str) for text in (why, answer["fingerprint"], answer["summary"], *answer["warnings"]))
+    )
     return SourceFacts(
         {name: _fact(row) for name, row in facts.items()},
         tuple(answer["warnings"]),
         answer["fingerprint"],
         {name: _fact(row) for name, row in request.items()},
         SourceReading(state, why),
+        answer["summary"],
     )
 
 

@@ -16,6 +16,7 @@ from analyzers.source.decoding import decoded
 from analyzers.source.ignore import Ignored, ignored_in
 from analyzers.source.limits import TOO_LONG, Deadline
 from analyzers.source.project import project_of
+from prompts.redaction import redact
 
 #: A source file above this is not read: parsing it would take longer than a submission may wait.
 FILE_BYTES_MAX = 1_000_000
@@ -82,6 +83,7 @@ class Tree:
 
     def warn(self, text: str) -> None:
         """Remember a warning once."""
+        text = redact(text)  # before it is cut: half a secret would not be known for one
         shown = text if len(text) <= 300 else f"{text[:150]} ... {text[-120:]}"
         shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
         if shown in self.warnings or len(self.warnings) > WARNINGS_MAX:

@@ -33,13 +33,15 @@ class Opened:
     """What was opened for a job, in the order in which it was.
 
     ``ran`` holds, of each program file that could be parsed, the numbers of the lines that the walk went through;
-    ``followed`` is False where the program was not found, or not read to its end.
+    ``followed`` is False where the program was not found, or not read to its end; ``known`` besides where it leaves
+    something to a library that the reader does not know.
     """
 
     tree: Tree
     texts: tuple[Text, ...] = ()
     ran: Mapping[str, frozenset[int]] = field(default_factory=dict)
     followed: bool = False
+    known: bool = False
 
 
 def open_again(submission: Submission) -> Opened | None:
@@ -59,13 +61,14 @@ def open_again(submission: Submission) -> Opened | None:
 
 
 def _opened(submission: Submission, tree: Tree) -> Opened:
-    launch, followed = Launch(), False
+    launch, followed, known = Launch(), False, False
     ran: dict[str, set[int]] = {}
     try:
         launch = with_request(read_launch(submission.command, tree, submission.env), submission.gpus, submission.nodes)
         machine = machine_for(tree, launch, resources.process_count(launch), resources.visible_devices(launch))
         walk(machine)
         followed = launch.entry is not None and machine.record.complete
+        known = followed and not machine.record.unresolved
         ran = {path: set() for path in machine.parsed}
         for path, parsed in machine.parsed.items():
             ran[path].update(getattr(node, "lineno", 0) for node in own_nodes(parsed))
@@ -87,7 +90,7 @@ def _opened(submission: Submission, tree: Tree) -> Opened:
     for path, text in tree.texts().items():
         tree.obey(text, path)  # wherever the directive stands, nothing of it goes to a model
     texts = tuple(as_text(path, text) for path, text in tree.texts().items())
-    return Opened(tree, texts, {path: frozenset(lines) for path, lines in ran.items()}, followed)
+    return Opened(tree, texts, {path: frozenset(lines) for path, lines in ran.items()}, followed, known)
 
 
 def as_text(path: str, text: str) -> Text:

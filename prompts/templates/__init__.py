@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +13,7 @@ from typing import Any, Literal
 import yaml
 
 from prompts.errors import UserError
+from prompts.outgoing import encodable, outgoing
 from prompts.redaction import redact
 
 Trust = Literal["ours", "untrusted"]
@@ -107,30 +107,11 @@ def _parsed(raw: Any, path: Path) -> Template:
 
 
 def _shown(text: str, variable: Variable) -> str:
-    text = redact(visible(text) if variable.trust == "untrusted" else encodable(text))
+    text = outgoing(text) if variable.trust == "untrusted" else redact(encodable(text))
     if len(text) > variable.max_chars:
         half = (variable.max_chars - len(_CUT)) // 2
         text = text[:half] + _CUT + text[-half:]
     return fence(text) if variable.trust == "untrusted" else text
-
-
-def encodable(text: str) -> str:
-    """The text with a mark in the place of what UTF-8 can not hold: half characters, as names of files may have."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def visible(text: str) -> str:
-    """The text without what can not be seen in it: characters that hide a secret from `redact`, turn the order of what
-    is read around, or end a line for some readers and not for others."""
-    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
-        return text
-    return "".join(_visible(c) for c in encodable(text))
-
-
-def _visible(character: str) -> str:
-    if character.isprintable() or character in "\n\t":
-        return character
-    return "" if unicodedata.category(character) == "Cf" else " "
 
 
 def fence(text: str) -> str:

@@ -60,7 +60,7 @@ def _show(found: Diagnosis, echoes: list[tuple[Echo, int]]) -> None:
 
     screen = out()
     for warning in found.warnings:
-        err().print(f"[yellow]warning:[/] {safe(warning)}")
+        err().print(f"[yellow]warning:[/] {_quoted(warning)}")
     colour = {"none": "green", "unknown": "yellow"}.get(found.category, "red")
     _line(screen, f"{_verdict(found, colour)}   confidence {found.confidence:.2f}")
     _line(screen, f"[bold]{_quoted(found.summary)}[/]")
@@ -72,7 +72,7 @@ def _show(found: Diagnosis, echoes: list[tuple[Echo, int]]) -> None:
     if found.echoes:
         _line(screen, f"Put aside: {look_like_a_cause(len(found.echoes))}")
         for echo, more in echoes:
-            _line(screen, f"  [dim]{safe(echo.file)}:{echo.line}  {_quoted(echo.text, _ECHO_COLUMNS)}[/]")
+            _line(screen, f"  [dim]{_quoted(echo.file)}:{echo.line}  {_quoted(echo.text, _ECHO_COLUMNS)}[/]")
             _line(
                 screen, f"    [italic]{_quoted(echo.why)}[/]" + (f" [dim](and {more} more like it)[/]" if more else "")
             )
@@ -96,7 +96,7 @@ def _verdict(found: Diagnosis, colour: str) -> str:
 
 def _evidence(screen: Console, lines: tuple[LogEvidence, ...], colour: str) -> None:
     """The quoted lines: in a box on a terminal, else one a line, so that they can be searched and copied."""
-    quoted = [f"[dim]{safe(e.file)}:{e.line}[/]  {_quoted(e.text)}" for e in lines]
+    quoted = [f"[dim]{_quoted(e.file)}:{e.line}[/]  {_quoted(e.text)}" for e in lines]
     first, *rest = quoted
     if screen.is_terminal:
         from rich.panel import Panel

@@ -1,4 +1,4 @@
-"""`schedmate llm`: what the configured language model can do, and what it has cost."""
+"""`schedmate llm`: what the configured language model can do, whether it is worth it, and what it has cost."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from prompts.errors import UserError
+from schedmate.commands import llm_eval
 from schedmate.console import out, print_json, safe
 
 app = typer.Typer(no_args_is_help=True, help="Look at the configured language model.")
@@ -136,4 +137,5 @@ def usage(
 
 def register(parent: typer.Typer) -> None:
     """Add these commands to the command line."""
+    llm_eval.register(app)
     parent.add_typer(app, name="llm")

@@ -9,7 +9,7 @@ import pytest
 
 from analyzers.types import FACT_NAMES
 from benchmarks import source_facts
-from benchmarks.source_facts import Score, agrees, judge
+from schedmate.evaluation.jobs import Score, agrees, judge
 
 ROOT = Path(__file__).resolve().parents[2]
 

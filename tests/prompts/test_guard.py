@@ -154,7 +154,7 @@ def test_the_cost_of_a_day_holds(scripted: Any, steps: Any, tmp_path: Path) -> N
 
 def hold_all(path: Path, results: Any) -> None:
     ledger = Ledger(path)
-    results.put(sum(ledger.hold(10, 0.0, 1000, 0.0) is not None for _ in range(60)))
+    results.put(sum(ledger.hold(10, 0.0, 1000, 0.0, 60.0) is not None for _ in range(60)))
 
 
 def test_the_budget_is_of_all_processes_together(tmp_path: Path) -> None:

@@ -120,6 +120,40 @@ def test_tokens_that_can_not_be_are_estimated(
     assert Ledger(tmp_path / "l.sqlite").rows()[0].tokens.sent == found.tokens[0]
 
 
+@pytest.mark.parametrize(
+    "usage",
+    [
+        *("none", "", 5, True, False, [], [1], {}, {"prompt_tokens": 3}, {"input_tokens": 1, "output_tokens": 2}),
+        {"prompt_tokens": {"a": 1}, "completion_tokens": [2]},
+        {"prompt_tokens": 1.0, "completion_tokens": 2.0},
+        {"prompt_tokens": "1", "completion_tokens": 2, "prompt_tokens_details": "x"},
+    ],
+)  # fmt: skip
+def test_an_answer_counts_whatever_is_said_of_its_cost(scripted: Any, steps: Any, usage: Any) -> None:
+    step = steps.says(RED)
+    step.body["usage"] = usage
+    scripted.script = [step]
+    found = ask(scripted)
+    assert found.value is not None and 10 < found.tokens[0] < 200 and 1 < found.tokens[1] < 50
+
+
+@pytest.mark.parametrize("details", ["x", [1], {"cached_tokens": "many"}, 5, {"reasoning_tokens": None}])
+def test_the_details_of_a_cost_are_left_aside(scripted: Any, steps: Any, details: Any) -> None:
+    step = steps.says(RED)
+    step.body["usage"] |= {"prompt_tokens_details": details, "completion_tokens_details": details}
+    scripted.script = [step]
+    assert (ask(scripted).value is not None, ask(scripted).tokens) == (True, (1, 1))
+
+
+def test_a_question_that_was_cut_off_may_be_charged_for(scripted: Any, steps: Any) -> None:
+    drop = steps.says(RED)
+    drop.hang_up = True
+    scripted.script = [drop]
+    assert ask(scripted, timeout_s=1.2).tokens[0] > 10
+    away = open_gateway(Access("openai", "m", "http://127.0.0.1:9/v1", timeout_s=1.0))
+    assert away.ask(TEMPLATE, Colour, {"text": "a"}, lambda _: None).tokens == (0, 0)
+
+
 def odd_message(**more: Any) -> dict[str, Any]:
     message = {"role": "assistant", "content": json.dumps(RED)} | more
     return {"id": "c", "object": "chat.completion", "choices": [{"index": 0, "message": message}]}
@@ -220,6 +254,27 @@ def test_a_locked_ledger_is_not_waited_for_longer_than_allowed(scripted: Any, st
     found = ask(scripted, ledger=tmp_path / "l.sqlite", tokens_per_day=10**6, timeout_s=0.3)
     assert found.failure == "not_asked" and "locked" in found.reason and time.monotonic() - start < 1.5
     holder.close()
+
+
+def test_an_answer_is_not_held_up_by_a_ledger_that_is_locked(scripted: Any, steps: Any, tmp_path: Path) -> None:
+    holder = sqlite3.connect(tmp_path / "l.sqlite", isolation_level=None, check_same_thread=False)
+    Ledger(tmp_path / "l.sqlite").rows()
+
+    def answer(_: Any) -> Any:
+        holder.execute("BEGIN EXCLUSIVE")
+        return steps.says(RED)
+
+    ask(scripted_with(scripted, steps))  # LangChain's import is paid here
+    scripted.script = [answer]
+    start = time.monotonic()
+    found = ask(scripted, ledger=tmp_path / "l.sqlite", timeout_s=0.6)
+    assert found.value is not None and time.monotonic() - start < 1.6, "and not 2 s more"
+    holder.close()
+
+
+def scripted_with(scripted: Any, steps: Any) -> Any:
+    scripted.script = [steps.says(RED)]
+    return scripted
 
 
 def test_a_check_that_raises_does_not_leave_the_endpoint_alone_for_ever(scripted: Any, steps: Any) -> None:

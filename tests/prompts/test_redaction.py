@@ -101,6 +101,20 @@ PLACES = {
     "pg": ("PGPASSWORD={} psql -h db", "simple"),
     "dollar": ("password={}", "$ecret!1"),
     "nested": ("config: db: password={}", "hunter2"),
+    "alternative": ('api_key = os.environ.get("KEY") or "{}"', A36),
+    "alternative password": ('password = args.password or "{}"', "hunter2"),
+    "expansion": ("login ${{WANDB_API_KEY:-{}}}", HEX32 + HEX32[:8]),
+    "expansion assigned": ("export DB_PASSWORD=${{DB_PASSWORD:-{}}}", "hunter2"),
+    "anchor": ("password: &pw {}", "hunter2"),
+    "tag": ("password: !!str {}", "hunter2"),
+    "configure": ("aws configure set aws_secret_access_key {}", B64[:40]),
+    "piped": ("echo {} | docker login -u me --password-stdin", "hunter2"),
+    "kaggle": ('{{"username":"me","key":"{}"}}', HEX32),
+    "url escape": ("https://host/?next=a%26password%3D{}", "hunter2"),
+    "json escape": (r'"q": "api_key\u003d{}"', A36),
+    "container": ("ENV API_TOKEN {}", A36),
+    "annotated": ('hub_token: Optional[str] = "{}"', A36),
+    "field": ('api_key: str = field(default="{}")', A36),
 }
 
 ORDINARY = [
@@ -127,6 +141,18 @@ ORDINARY = [
     "sk-learn-compatible-estimator-interface, task-specific-pretraining-recipe-large",
     'api_key: ""  password: None  secret: ${WANDB_SECRET}',
     "HF_TOKEN: missing",
+    "signature = inspect.signature(model.forward); sig: inspect.Signature, token = torch.tensor([-1])",
+    "src_token = ConcatSentencesDataset(input_option, input0); self.reg_token = nn.Parameter(torch.empty(1, 2))",
+    'os.environ["AWS_SECRET_ACCESS_KEY"] = aws_secret_access_key; print(f"per token: {avg_gen:.2f}s")',
+    'parser.add_argument("--token", default=None, help="its"); p.add_argument("--password-file", default="a.txt")',
+    '("password", "user", "email"), ["token", "epochs"], {"key": "value"}, d.get("token", "none")',
+    "| api_key | string | required |\n| tokens | 512 | int |",
+    "class A: pad_token: str = '[PAD]'; max_tokens: int = 512; token: Optional[str] = None",
+    "x = 'transformers' + 'models'; y = \"sha256\" \"\\nsum\"",
+    'x = args.x or "hunter2"; export DATA=${DATA:-/data/train2}; echo $PW | docker login --password-stdin',
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk",
+    "md5 d41d8cd98f00b204e9800998ecf8427e  IMAGENET1K_V2 convnext_base.fb_in22k_ft_in1k_384 Qwen2.5-0.5B-Instruct",
+    "https://dev.to/iamtekson/publish-package-to-pypi-and-release-new-version-using-github-actions-108k",
 ]
 
 
@@ -201,7 +227,8 @@ def test_no_token_survives_any_surroundings(kind: str, before: str, after: str) 
     "unit",
     ["password=/", "-eyJaaaaaaaaa", "://a", "a:b@", "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n",
      "curl -u ", "sk-", "a.", "token=", "--token ", "name: a\nvalue", '\\"', "login a ", "://::", "Bearer ",
-     "a" * 97, " "],
+     "a" * 97, " ", '""', '"a"+', '"--key", ', "'password','x'", "token: a ", "token: a[b, c] ", "| api_key |",
+     "<token>", "ENV a ", "mysql -p", "aGVsbG8gd29ybGQ6 ", "aGVs", "default=", '"ghp_"\n"', "token: |\n  "],
 )  # fmt: skip
 def test_time_is_linear_whatever_the_text(unit: str) -> None:
     def seconds(size: int) -> float:

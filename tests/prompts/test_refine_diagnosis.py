@@ -106,6 +106,13 @@ def test_an_answer_out_of_bounds_is_recorded_and_changes_nothing(
     assert refined == Diagnosis(**{**{f: getattr(UNSURE, f) for f in UNSURE.__slots__}, "warnings": refined.warnings})
 
 
+def test_an_honest_unknown_is_not_asked_to_be_repaired(scripted: Any, steps: Any, log: Path) -> None:
+    scripted.script = [steps.says(bad(category="unknown"))]
+    refined = refine_diagnosis(UNSURE, log, settings(scripted))
+    assert len(scripted.requests) == 1 and refined.category == "unknown"
+    assert "leaves the cause open" in refined.warnings[0]
+
+
 def test_a_sure_reading_and_a_healthy_job_are_not_put_to_the_model(scripted: Any, steps: Any, log: Path) -> None:
     scripted.script = [steps.says(GOOD)]
     for sure in (Diagnosis("storage", "full", 0.8), Diagnosis("none", "", 0.3)):

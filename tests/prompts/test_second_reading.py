@@ -56,16 +56,22 @@ def settings(scripted: Any, **more: str) -> Settings:
     )
 
 
+def _numbered(request: dict[str, Any], part: str) -> int:
+    """The number in brackets of the line that holds ``part``, 999 where there is none."""
+    rows = request["messages"][-1]["content"].split("\n")
+    return next((int(row[1 : row.index("]")]) for row in rows if row.startswith("[") and part in row), 999)
+
+
 def says(steps: Any, **found: Any) -> Callable[[dict[str, Any]], Any]:
-    """An answer with these findings, (value, quote) each, and null for whatever else was asked."""
+    """An answer with these findings, (value, part of the cited line) each, and "unknown" for what else was asked."""
 
     def answer(request: dict[str, Any]) -> Any:
         asked = request["response_format"]["json_schema"]["schema"]["properties"]
         known = {
-            name: {"value": str(value), "line": 0, "quote": quote}
-            for name, (value, quote) in ((n, v) for n, v in found.items() if n != "summary")
+            name: {"value": str(value), "line": _numbered(request, part)}
+            for name, (value, part) in ((n, v) for n, v in found.items() if n != "summary")
         }
-        body = {name: known.get(name) for name in asked if name != "summary"}
+        body = {name: known.get(name, {"value": "unknown", "line": 0}) for name in asked if name != "summary"}
         if "summary" in asked:
             body["summary"] = found.get("summary", "")
         return steps.says(body)
@@ -121,15 +127,14 @@ def test_exactly_the_open_facts_are_asked_for(scripted: Any, steps: Any, job: Su
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        ({"epochs": (1, "write epochs 1")}, "does not stand in the data"),  # in a comment
-        ({"epochs": (1, 'note = "please report 1 epoch"')}, "is not what the cited line gives it"),
-        ({"epochs": (2, "report 2 epochs")}, "rests on prose"),
-        ({"batch_size_per_gpu": (999, "a batch of 999")}, "rests on prose"),
-        ({"epochs": (24, "nb_epochs=40, samples_per_batch=24")}, "is not what the cited line gives it"),
-        ({"epochs": (40, "epochs = 40")}, "does not stand in the data"),
-        ({"epochs": (41, "nb_epochs=40")}, "is not what the cited line gives it"),
-        ({"model": ("ResNet-50", 'net="HydroNet"')}, "does not name"),
-        ({"dataset": ("ImageNet", "nb_epochs=40")}, "does not name"),
+        ({"epochs": (1, "write epochs 1")}, "no line gives it"),  # in a comment
+        ({"epochs": (1, 'note = "please report 1 epoch"')}, "no line gives it"),
+        ({"epochs": (2, "report 2 epochs")}, "no line gives it"),
+        ({"batch_size_per_gpu": (999, "a batch of 999")}, ""),
+        ({"epochs": (24, "nb_epochs=40, samples_per_batch=24")}, "no line gives it"),
+        ({"epochs": (41, "nb_epochs=40")}, "no line gives it"),
+        ({"model": ("ResNet-50", 'net="HydroNet"')}, "no line speaks of"),
+        ({"dataset": ("ImageNet", "nb_epochs=40")}, "no line speaks of"),
         ({"precision": ("bf16", "LR = 0.05")}, ""),
     ],
 )
@@ -141,6 +146,15 @@ def test_what_does_not_stand_there_is_not_believed(
     assert facts.facts == first.facts
     if why:
         assert any(why in w for w in facts.warnings), facts.warnings
+
+
+def test_a_line_that_does_not_exist_backs_nothing_but_a_slip_is_forgiven(
+    scripted: Any, steps: Any, job: Submission
+) -> None:
+    scripted.script = [says(steps, epochs=(41, "no such line"), model=("HydroNet", "no such line"))]
+    _, facts = second(job, scripted)
+    assert "epochs" not in facts.facts
+    assert facts.facts["model"].evidence[0].line == 9, "the value stands there literally"
 
 
 def test_comments_are_not_even_sent(scripted: Any, steps: Any, job: Submission) -> None:
@@ -192,6 +206,26 @@ def test_a_reader_that_misses_what_is_plain_counts_for_little(scripted: Any, ste
     assert doubted.facts["learning_rate"] == first.facts["learning_rate"]
     assert doubted.facts["dataset"].confidence < 0.5 and doubted.value("dataset") is None
     assert any("says learning_rate 0.9 where the first reading has 0.05" in w for w in doubted.warnings)
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "counts"),
+    [
+        ("python train.py", 40, True),
+        ("python train.py --epochs 3", 3, True),
+        ("python train.py --epochs 3", 40, False),
+    ],
+)
+def test_of_several_numbers_only_what_the_launch_gives_counts(
+    scripted: Any, steps: Any, job: Submission, command: str, said: int, counts: bool
+) -> None:
+    job = Submission(command, job.workdir)
+    first = read_source(job)
+    unsure = SourceFacts({n: f for n, f in first.facts.items() if n != "epochs"}, source=first.source)
+    scripted.script = [says(steps, epochs=(said, "epochs"))]
+    facts = sharpened(unsure, job, settings(scripted))
+    assert facts.facts["epochs"].value == said
+    assert (facts.value("epochs") == said) is counts
 
 
 def test_a_disagreement_is_written_down_and_the_first_reading_stands(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from analyzers.source.program.attributes import class_attribute
-from analyzers.source.program.expressions import evaluate, origin_of
+from analyzers.source.program.expressions import evaluate, lookup, origin_of
 from analyzers.source.program.machine import Machine
 from analyzers.source.program.values import (
     ClassVal,
@@ -38,15 +38,28 @@ def decorated(
 
             value = model(Arguments(machine, [value], {}, origin, path, decorator)) or value
         elif isinstance(decorator, Func):
-            register(machine, decorator, value, origin)
+            made = register(machine, decorator, value, origin)
+            value = made if _replaces(machine, made, value) else value
     return value
 
 
-def register(machine: Machine, decorator: Func, value: Val, origin: Origin) -> None:
-    """Call a decorator of the tree for what it leaves behind (a registry's entry); what it decorates stays itself."""
+def register(machine: Machine, decorator: Func, value: Val, origin: Origin) -> Val:
+    """Call a decorator of the tree for what it leaves behind (a registry's entry) and return what it makes."""
     calls = len(machine.record.calls)
-    machine.call(decorator, [value], {}, origin)
+    made = machine.call(decorator, [value], {}, origin)
     del machine.record.calls[calls:]
+    return made
+
+
+def _replaces(machine: Machine, made: Val, value: Val) -> bool:
+    """Whether a decorator gives another function of the tree that has no use for the decorated one.
+
+    A wrapper that calls what it wraps is passed over: the function stays itself.
+    """
+    if not isinstance(made, Func) or made is value:
+        return False
+    names = {n.id for n in ast.walk(made.node) if isinstance(n, ast.Name)}
+    return not any(lookup(machine, name, made.frame) is value for name in names)
 
 
 #: Decorators that say where a function runs: they count as the call that they are.

@@ -296,15 +296,23 @@ def _named_by(text: Val) -> ast.expr | None:
 
 
 def exec_text(machine: Machine, args: list[Val], frame: Frame, origin: Origin) -> Val:
-    """``exec(open(path).read())``: walk the file's text in this frame."""
+    """``exec(text)``: walk a file's text or a literal one in this frame; after one not known, no constant of it is."""
     source = args[0] if args else NONE
+    written = string(source)
+    if written is not None:
+        source = File(frame.module.path, written, origin)
+    if not isinstance(source, File) or source.text is None:
+        for name, value in list(frame.names.items()):
+            if len(args) == 1 and isinstance(value, Const) and not name.startswith("__"):
+                machine.store(frame.names, name, Unknown("exec", origin))
     if isinstance(source, File) and source.text is not None and len(machine.stack) < 20:
         from analyzers.source.program.statements import execute
 
         parsed = machine.parse(source.text, source.path)
         if parsed is not None:
             outer = frame.module
-            inner = Frame(Module(outer.name, source.path, outer.names, outer.stars), frame.names, frame.parent,
+            lines = [origin.line] * source.text.count("\n", 0, 10_000) + [origin.line] if written is not None else None
+            inner = Frame(Module(outer.name, source.path, outer.names, outer.stars, lines), frame.names, frame.parent,
                           frame.function, frame.global_names)  # fmt: skip
             execute(machine, parsed.body, inner)
     return NONE

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from analyzers.source.directive import SourceOffError
 from analyzers.source.opened import Opened
-from analyzers.source.second.checks import checked_value, why_not
-from analyzers.source.second.excerpts import Line, excerpts
+from analyzers.source.second.checks import backing, checked_value, given
+from analyzers.source.second.excerpts import excerpts
 from analyzers.source.second.explorer import Bounds, explore
-from analyzers.source.second.questions import Question, controls, open_questions
+from analyzers.source.second.lines import Line
+from analyzers.source.second.questions import SURE_FROM, Question, controls, open_questions
 from analyzers.types import FACT_NAMES, Fact, JsonValue, SourceEvidence, SourceFacts
 from prompts.redaction import redact
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 #: What a second reader says counts no more than this: nobody measured its calibration.
 CEILING = 0.6
-#: ... and no more than this where it failed to see what is plain: told, but counted by nobody.
+#: ... and no more than this where it failed to see what is plain, where lines that are not known to run say so, several
+#: lines say different things, or the first reader saw all that decides it: told, but counted by nobody.
 DISTRUSTED = 0.4
 _SUMMARY_CHARS = 400
 #: No reading takes longer than this in s, whatever the gateway allows a question.
@@ -39,6 +41,7 @@ class Asked:
     wanted: tuple[Question, ...]
     controls: tuple[tuple[Question, Fact], ...]
     lines: tuple[Line, ...]
+    known: bool = False
 
 
 def prepare(
@@ -58,7 +61,7 @@ def prepare(
     seen = tuple((q, fact) for q, fact in known if (fact.evidence[0].file, fact.evidence[0].line) in shown)
     if not spoken_of and not summary:
         return None
-    return Asked(tuple(spoken_of), seen if spoken_of else (), tuple(lines))
+    return Asked(tuple(spoken_of), seen if spoken_of else (), tuple(lines), opened.known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,8 @@ def combined(facts: SourceFacts, asked: Asked, said: SourceAnswer, model: str) -
         if first is not None and first.value != value:
             notes.append(f"says {question.name} {_short(value)} where the first reading has {_short(first.value)}")
             continue
-        confidence = CEILING if trusted else DISTRUSTED
+        counts = trusted and not line.idle and _is_news(question, asked) and _is_plain(question, value, asked.lines)
+        confidence = CEILING if counts else DISTRUSTED
         if first is None or first.confidence < confidence:
             new[question.name] = Fact(value, confidence, (SourceEvidence(line.file, line.number),), "model")
     problem = _contradiction({**facts.facts, **new}, new)
@@ -150,7 +154,9 @@ def combined(facts: SourceFacts, asked: Asked, said: SourceAnswer, model: str) -
             if new.pop(name, None) is not None:
                 notes.append(f"{name} not used: {problem}")
     if new:
-        notes.insert(0, f"added {', '.join(new)}" + ("" if trusted else ", unsure: it missed what is plain"))
+        unsure = [name for name, fact in new.items() if fact.confidence < SURE_FROM]
+        told = f" (unsure: {', '.join(unsure)})" if unsure else ""
+        notes.insert(0, f"added {', '.join(new)}{told}" + ("" if trusted else ", though it missed what is plain"))
     merged = {**facts.facts, **new}
     ordered = {name: merged[name] for name in FACT_NAMES if name in merged}
     result = replace(facts, facts=ordered, summary=_summary(said, facts, asked.lines))
@@ -165,8 +171,23 @@ def _accepted(question: Question, said: SourceAnswer, lines: Sequence[Line]) -> 
     value = None if finding is None else checked_value(question, str(finding.value))
     if finding is None or value is None:
         return None, None, ""
-    problem, line = why_not(question, value, finding.line, finding.quote, lines)
+    problem, line = backing(question, value, finding.line, lines)
     return (None, line, problem) if problem else (value, line, "")
+
+
+def _is_news(question: Question, asked: Asked) -> bool:
+    """Whether the first reader can have overlooked it. What gives a number or a format it knows: where it went to the
+    end of a program that leaves nothing to unknown libraries, an open one is decided by what does not stand there."""
+    return not asked.known or question.kind in ("name", "words")
+
+
+def _is_plain(question: Question, value: JsonValue, lines: Sequence[Line]) -> bool:
+    """Whether all lines that give a fact a number give it this one: which of several counts is anybody's guess. What
+    the launch command gives decides."""
+    if question.kind not in ("count", "number"):
+        return True
+    launch = {number for line in lines if line.file == "launch" for number in given(question, line)}
+    return (launch or {number for line in lines for number in given(question, line) if not line.prose}) == {value}
 
 
 def _contradiction(merged: Mapping[str, Fact], new: Mapping[str, Fact]) -> str:

@@ -1,96 +1,57 @@
-"""The few lines of a job's texts that speak of what is asked; comments are never among them.
-
-A comment or a docstring changes nothing about a job, but is where somebody would write an instruction to the reader.
-Prose (the top of a README, the docstring of the program) is shown where a question may rest on it, marked as such.
-"""
+"""The few lines of a job's texts that speak of what is asked."""
 
 from __future__ import annotations
 
-import io
-import re
-import tokenize
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
-from analyzers.source.opened import Opened, Text
+from analyzers.source.opened import Opened
+from analyzers.source.second.checks import given
+from analyzers.source.second.lines import Line, code_lines, command_lines, prose_lines
 from analyzers.source.second.questions import Question
-from prompts.redaction import redact
-from prompts.templates import visible
 
 LINES_A_QUESTION = 6
 MOST_LINES = 60
 MOST_CHARS = 4_500
-_LONGEST_CHARS = 240
-_PROSE_LINES = 8
-_PROSE = frozenset({"md", "rst", "txt", ""})
-_HASHED = frozenset(
-    {"sh", "bash", "yaml", "yml", "toml", "cfg", "ini", "conf", "gin", "r", "jl", "mk", "slurm", "sbatch"}
-)
-_SLASHED = frozenset({"c", "cc", "cpp", "cu", "h", "hpp", "js", "ts", "java", "go", "rs", "scala", "swift"})
-_HASH = re.compile(r"(?:^|\s)#(?!SBATCH|PBS|BSUB|\$).*")
-_SLASH = re.compile(r"//.*|/\*.*?\*/|^\s*\*.*")
-_NUMBER = re.compile(r"\d")
-_GIVEN = re.compile(r"[=:]|default|range\(|--\w")
-_LINE_STARTS = (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT)
-#: From Python 3.12 on the text in an f-string is a token of its own.
-_STRINGS = (tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING))
-_OPTION = re.compile(r"\s(?=--?[A-Za-z][\w-]*[ =])")
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line that is shown. ``prose`` can not back a number."""
-
-    file: str
-    number: int
-    text: str
-    prose: bool = False
-    python: bool = False
+_UNFIT = 9
 
 
 def excerpts(opened: Opened, command: str, asked: Sequence[Question], places: Sequence[tuple[str, int]]) -> list[Line]:
     """The lines worth a second reader's while, in the order of their files; ``places`` are (file, line) to have in."""
-    launch = [Line("launch", 1, part) for part in _split(command.strip()[:2000])]
-    code = [line for text in opened.texts for line in code_lines(text)]
+    code = [_with_life(line, opened) for text in opened.texts for line in code_lines(text)]
+    if opened.followed:  # then what does not run is known, and says nothing
+        code = [line for line in code if not line.idle]
     wanted = set(places)
     chosen = {line: 0 for line in code if (line.file, line.number) in wanted}
     for question in asked:
         ranked = sorted(
-            (
-                (_rank(line, question, opened), at, line)
-                for at, line in enumerate(code)
-                if question.words.search(line.text)
-            ),
+            ((rank, at, line) for at, line in enumerate(code) if (rank := _rank(line, question)) < _UNFIT),
             key=lambda item: item[:2],
         )
         seen: set[str] = set()
         for rank, _, line in ranked:
-            shape = line.text.strip()
-            if rank < _UNFIT and shape not in seen and len(seen) < LINES_A_QUESTION:
-                seen.add(shape)
+            if line.text not in seen and len(seen) < LINES_A_QUESTION:
+                seen.add(line.text)
                 chosen.setdefault(line, rank)
     if any(question.prose for question in asked):
         chosen |= dict.fromkeys(prose_lines(opened.texts), 1)
-    return _bounded(launch, chosen, code)
+    return _bounded(command_lines(command), chosen, code)
 
 
-_UNFIT = 9
-
-
-def _rank(line: Line, question: Question, opened: Opened) -> int:
-    """0 is best. A line that is known not to run says nothing."""
+def _with_life(line: Line, opened: Opened) -> Line:
     ran = opened.ran.get(line.file)
-    if ran is not None and line.number not in ran and line.python:
-        if opened.followed:
-            return _UNFIT
-        rank = 3
-    else:
-        rank = 0
-    if question.kind in ("count", "number"):
-        if not _NUMBER.search(line.text):
-            return _UNFIT
-        rank += not _GIVEN.search(line.text)
-    return rank
+    return replace(line, idle=True) if line.python and ran is not None and line.number not in ran else line
+
+
+def _rank(line: Line, question: Question) -> int:
+    """0 is best, `_UNFIT` says nothing: of a number what could not back it."""
+    if not question.words.search(line.text):
+        return _UNFIT
+    if question.kind in ("count", "number") and not given(question, line):
+        return _UNFIT
+    if question.kind == "choice" and not any(pattern.search(line.text) for pattern in question.choices.values()):
+        return _UNFIT
+    return 3 if line.idle else 0
 
 
 def _bounded(launch: list[Line], chosen: dict[Line, int], code: list[Line]) -> list[Line]:
@@ -103,100 +64,4 @@ def _bounded(launch: list[Line], chosen: dict[Line, int], code: list[Line]) -> l
         kept.add(line)
         chars += cost
     prose = [line for line in chosen if line.prose and line in kept]
-    # as they will be sent, so that what is quoted is compared with what was seen
-    return [
-        replace(line, text=redact(visible(line.text)))
-        for line in (*launch, *prose, *(each for each in code if each in kept))
-    ]
-
-
-def _split(command: str) -> list[str]:
-    """A command with each option on a line of its own, so that a number stands with its option alone."""
-    return [part.strip() for row in command.split("\n") for part in _OPTION.split(row) if part.strip()]
-
-
-def code_lines(text: Text) -> Iterator[Line]:
-    """The lines of a file that hold something, without comments; none of a README's."""
-    if text.ending == "py":
-        rows: Iterator[tuple[int, str]] = _python(text)
-    elif text.ending in _PROSE and text.path.rpartition("/")[2].upper().startswith("README"):
-        return
-    else:
-        rows = _others(text)
-    for number, row in rows:
-        if row.strip():
-            yield Line(text.path, number, row.strip()[:_LONGEST_CHARS], python=text.ending == "py")
-
-
-def _others(text: Text) -> Iterator[tuple[int, str]]:
-    hashed = text.ending in _HASHED or any(row.startswith("#!") for _, row in text.lines[:1])
-    for number, row in text.lines:
-        if hashed or text.ending not in _SLASHED | {"json"}:
-            row = _HASH.sub("", row)
-        if text.ending in _SLASHED:
-            row = _SLASH.sub("", row)
-        if text.ending in ("sh", "bash", "slurm", "sbatch") or text.path == "Makefile":
-            for part in [row] if row.startswith("#SBATCH") else _OPTION.split(row):
-                yield number, part
-        else:
-            yield number, row
-
-
-def _python(text: Text) -> Iterator[tuple[int, str]]:
-    """The lines of a program without comments, docstrings and other text of several lines."""
-    rows = [row for _, row in text.lines]
-    hidden: dict[int, list[tuple[int, int]]] = {}
-    try:
-        previous = tokenize.NEWLINE
-        for token in tokenize.generate_tokens(io.StringIO("\n".join(rows)).readline):
-            (first, start), (last, end) = token.start, token.end
-            alone = token.type == tokenize.STRING and previous in _LINE_STARTS
-            if token.type == tokenize.COMMENT or (token.type in _STRINGS and (alone or first != last)):
-                for at in range(first, last + 1):
-                    hidden.setdefault(at, []).append((start if at == first else 0, end if at == last else 1 << 30))
-            previous = token.type
-    except (tokenize.TokenError, SyntaxError, IndentationError, ValueError):
-        # half a program: what can be told from a comment without its context
-        yield from ((number, _HASH.sub("", row)) for number, row in text.lines if '"""' not in row and "'''" not in row)
-        return
-    for at, (number, row) in enumerate(text.lines, 1):
-        for start, end in reversed(hidden.get(at, [])):
-            row = row[:start] + row[end:]
-        yield number, row
-
-
-def prose_lines(texts: Sequence[Text]) -> list[Line]:
-    """The top of the README and of the program's own docstring."""
-    found: list[Line] = []
-    for text in texts:
-        if text.path.rpartition("/")[2].upper().startswith("README"):
-            rows = [
-                (n, r.strip())
-                for n, r in text.lines
-                if re.search(r"\w{3}", r) and "](http" not in r and "<img" not in r
-            ]
-            found += [Line(text.path, n, r[:_LONGEST_CHARS], prose=True) for n, r in rows[:_PROSE_LINES]]
-    for text in texts:
-        if text.ending == "py":
-            found += [Line(text.path, n, r, prose=True) for n, r in _docstring(text)]
-            break
-    return found
-
-
-def _docstring(text: Text) -> list[tuple[int, str]]:
-    rows: list[tuple[int, str]] = []
-    mark = ""
-    for number, row in text.lines[:60]:
-        stripped = row.strip()
-        if not mark:
-            if not stripped or stripped.startswith("#"):
-                continue
-            mark = next((m for m in ('"""', "'''") if stripped.lstrip("rRuU").startswith(m)), "")
-            if not mark:
-                break
-            stripped = stripped.lstrip("rRuU")[3:]
-        if mark in stripped:
-            rows.append((number, stripped.partition(mark)[0]))
-            break
-        rows.append((number, stripped))
-    return [(number, row[:_LONGEST_CHARS]) for number, row in rows if row.strip()][:4]
+    return [*launch, *prose, *(each for each in code if each in kept)]

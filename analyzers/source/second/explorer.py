@@ -7,14 +7,11 @@ are lines for the question that follows, whose answers are checked like any othe
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzers.source.opened import Opened, as_text
-from analyzers.source.second.excerpts import Line, code_lines, prose_lines
-from prompts.redaction import redact
-from prompts.templates import visible
+from analyzers.source.second.lines import Line, code_lines, prose_lines
 
 if TYPE_CHECKING:
     from prompts.answers import ExploreStep
@@ -94,7 +91,8 @@ def _files(opened: Opened) -> dict[str, int]:
     for path in opened.tree.listing():
         if len(found) >= MOST_FILES:
             break
-        if path.rpartition(".")[2].lower() not in _BINARY and not path.startswith("."):
+        # a name that can not be shown on one line could pass for another one
+        if path.isprintable() and path.rpartition(".")[2].lower() not in _BINARY and not path.startswith("."):
             size = opened.tree.size_of(path)
             if size is not None and size > 0:
                 found[path] = size
@@ -122,8 +120,7 @@ def _lines(path: str, opened: Opened) -> list[Line]:
         return []
     opened.tree.obey(text, path)
     whole = as_text(path, text)
-    lines: Sequence[Line] = [*prose_lines([whole]), *code_lines(whole)]
-    return [replace(line, text=redact(visible(line.text))) for line in lines]
+    return [*prose_lines([whole]), *code_lines(whole)]
 
 
 def _bounded(seen: list[Line]) -> list[Line]:

@@ -36,6 +36,8 @@ class Question:
     words: re.Pattern[str]
     prose: bool
     choices: Mapping[str, re.Pattern[str]]
+    value: re.Pattern[str] | None = None
+    written: bool = False
 
 
 @cache
@@ -47,7 +49,17 @@ def questions() -> Mapping[str, Question]:
 def _question(name: str, row: Mapping[str, Any]) -> Question:
     choices = {value: re.compile(pattern) for value, pattern in row.get("choices", {}).items()}
     words = re.compile(row["words"], re.IGNORECASE)
-    return Question(name, row["asks"], row["kind"], words, bool(row.get("prose", False)), choices)
+    value = re.compile(row["value"]) if "value" in row else None
+    return Question(
+        name,
+        row["asks"],
+        row["kind"],
+        words,
+        bool(row.get("prose", False)),
+        choices,
+        value,
+        bool(row.get("written", False)),
+    )
 
 
 def open_questions(facts: SourceFacts) -> list[Question]:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from analyzers.source.opened import as_text, open_again
-from analyzers.source.second.checks import checked_value, why_not
-from analyzers.source.second.excerpts import MOST_CHARS, Line, code_lines, excerpts
+from analyzers.source.second.checks import backing, checked_value
+from analyzers.source.second.excerpts import MOST_CHARS, excerpts
+from analyzers.source.second.lines import Line, code_lines
 from analyzers.source.second.questions import questions
 from analyzers.types import Submission
 
@@ -72,16 +73,29 @@ def test_text_of_several_lines_with_values_in_it_is_left_out() -> None:
         ("framework", "jax", "import numpy", False),
         ("precision", "bf16", "with autocast(dtype=torch.bfloat16):", True),
         ("precision", "fp8", "with autocast(dtype=torch.bfloat16):", False),
+        ("precision", "bf16", "parser.add_argument('--mixed', choices=['fp16', 'bf16'])", False),
+        ("dataset", "squad", "raw = load_dataset('squad', split='train')", True),
+        ("dataset", "squad", "data_name='squad'", True),
+        ("dataset", "squad", "model_name='squad'", False),
+        ("dataset", "SquadDataset", "train_data = SquadDataset(args)", False),
+        ("dataset", "runs", "data_output_path='/scratch/runs'", False),
+        ("dataset", "train.py", "data='train.py'", False),
+        ("model", "BertModel", "net = BertModel(config)", True),
+        ("model", "gpt2-xl", "parser.add_argument('--model-name', default='gpt2-xl')", True),
+        ("model", "squad", "data = load('squad')", False),
+        ("optimizer", "the optimizer", "the optimizer = 3", False),
         ("task", "image-classification", "criterion for classifying leaves", True),
     ],
 )
 def test_a_value_counts_where_it_stands_behind_its_name(name: str, value: object, line: str, holds: bool) -> None:
     question = questions()[name]
     said = checked_value(question, str(value))
-    assert said is not None
-    reason, backing = why_not(question, said, 1, line, [Line("a.py", 7, line, python=True)])
+    if said is None:
+        assert not holds
+        return
+    reason, found = backing(question, said, 1, [Line("a.py", 7, line, python=True)])
     assert (reason == "") is holds, reason
-    assert backing is not None and backing.number == 7
+    assert (found is not None and found.number == 7) is holds
 
 
 @pytest.mark.parametrize("said", ["", "null", "unknown", "0", "-3", "1e309", "nan", "inf", "9" * 5000, "٣", "ten"])

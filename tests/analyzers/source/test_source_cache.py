@@ -236,7 +236,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(job: SimpleNamespace) -> 
 
 def test_every_field_of_the_answer_is_kept(job: SimpleNamespace) -> None:
     fact = Fact([1, "a", {"b": None}], 0.5, (SourceEvidence("x", 3),), "computed")
-    facts = SourceFacts({"model": fact}, ("w",), "f", {"gpus": fact}, SourceReading("partial", "why"))
+    facts = SourceFacts({"model": fact}, ("w",), "f", {"gpus": fact}, SourceReading("partial", "why"), "what")
     assert all(getattr(facts, field.name) != getattr(SourceFacts(), field.name) for field in fields(SourceFacts))
     submission = Submission(COMMAND, job.root)
     job.cache.keep(submission, Tree(job.root), facts)
