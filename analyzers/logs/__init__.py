@@ -7,6 +7,16 @@ from __future__ import annotations
 
 from analyzers.logs.intake import LogFile, LogLine, discover, read_lines
 from analyzers.logs.prefix import NO_YEAR, Prefix, strip_prefix
-from analyzers.logs.progress import read_progress
+from analyzers.logs.progress import read_progress, read_progress_from
 
-__all__ = ["NO_YEAR", "LogFile", "LogLine", "Prefix", "discover", "read_lines", "read_progress", "strip_prefix"]
+__all__ = [
+    "NO_YEAR",
+    "LogFile",
+    "LogLine",
+    "Prefix",
+    "discover",
+    "read_lines",
+    "read_progress",
+    "read_progress_from",
+    "strip_prefix",
+]

@@ -49,7 +49,7 @@ _PAIR = re.compile(
     rf"(?P<value>{_DATE}|{_CLOCK}|(?>{NUMBER}))"
     rf"(?!{_NAMED})"
     r"(?:[ \t]*(?:/|of|out of|von|sur)[ \t]*(?P<total>\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?![.\d/]))?"
-    r"(?P<unit>[ \t]?(?:ms|us|µs|sec|s|min|h|it/s|s/it|steps?/s|%|ep|ba)(?![\w/]))?"
+    r"(?P<unit>[ \t]?(?:ms|us|µs|sec|s|min|h|it/s|s/it|steps?/s|%)(?![\w/])|(?:ep|ba)(?![\w/]))?"
 )
 _FRACTION = re.compile(
     r"(?<![\w.,/:-])(?:[\[(][ \t]*+)?(?P<step>\d{1,3}(?:,\d{3})++|\d{1,12})[ \t]*(?:/|of|out of|von|sur)[ \t]*"

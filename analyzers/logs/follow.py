@@ -14,9 +14,10 @@ from pathlib import Path
 
 from analyzers.logs.anomaly import stall_after_s
 from analyzers.logs.companions import LogFile
-from analyzers.logs.intake import CHUNK_BYTES, Cutter, Plain, discover
+from analyzers.logs.intake import CHUNK_BYTES, Cutter, discover
 from analyzers.logs.limits import SPARE, USUAL
 from analyzers.logs.packed import is_packed
+from analyzers.logs.plain import Plain
 from analyzers.logs.progress import assess
 from analyzers.logs.scan import Detail, feed, feed_blocks
 from analyzers.logs.tracker import Tracker

@@ -6,20 +6,20 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
 from analyzers.logs.companions import LogFile, describe, is_no_log, sort_key
 from analyzers.logs.packed import DAMAGED, is_packed, open_unpacked
+from analyzers.logs.plain import Plain
 from prompts.errors import UserError
 
-__all__ = ["Cutter", "LogFile", "LogLine", "Plain", "discover", "read_blocks", "read_lines"]
+__all__ = ["Cutter", "LogFile", "LogLine", "discover", "read_blocks", "read_lines", "stream_blocks"]
 
 #: What is kept of one line or progress-bar segment; the rest of a longer one is passed over unread.
 KEPT_BYTES = 64 * 1024
@@ -212,8 +212,30 @@ def segments(line: str) -> list[str]:
 
 def read_blocks(file: LogFile, warn: Warn = _ignore) -> Iterator[tuple[int, bytes]]:
     """Blocks of about 1 MiB as (number of the first line, bytes), for scanning many lines at once; see `Cutter`."""
+    yield from _cut(_chunks(file.path, warn))
+
+
+def stream_blocks(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """As `read_blocks`, from a pipe, which is not decompressed.
+
+    Raises `UserError` when what comes is compressed.
+    """
+    plain = Plain()
+
+    def chunks() -> Iterator[bytes]:
+        is_first = True
+        while chunk := stream.read(CHUNK_BYTES):
+            if is_first and is_packed(chunk):
+                raise UserError("what comes in is compressed", "unpack it first (zcat), or name the file")
+            is_first = False
+            yield plain.text(chunk)
+
+    return _cut(chunks())
+
+
+def _cut(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     cutter = Cutter()
-    for chunk in _chunks(file.path, warn):
+    for chunk in chunks:
         found = cutter.push(chunk)
         if found is not None:
             yield found
@@ -268,44 +290,6 @@ def _chunks(path: Path, warn: Warn) -> Iterator[bytes]:
         warn(f"{path}: the compressed file is cut off or damaged; read as far as it goes")
     except OSError as error:
         warn(f"{path}: reading broke off ({_reason(error)})")
-
-
-class Plain:
-    """Makes chunks of a file UTF-8 or some 8-bit encoding, without NULs (left by truncated or sparse files)."""
-
-    def __init__(self) -> None:
-        self._decoder: codecs.IncrementalDecoder | None = None
-        self._is_first = True
-
-    def text(self, chunk: bytes) -> bytes:
-        """The next chunk; the first one tells the encoding."""
-        if self._is_first:
-            self._is_first = False
-            self._decoder = _wide_decoder(chunk)
-            if self._decoder is None:
-                chunk = chunk.removeprefix(codecs.BOM_UTF8)
-        if self._decoder is not None:
-            chunk = self._decoder.decode(chunk).removeprefix("\ufeff").encode("utf-8", "replace")
-        return chunk.translate(None, b"\0") if b"\0" in chunk else chunk  # replacing takes each one by itself
-
-
-def _wide_decoder(first: bytes) -> codecs.IncrementalDecoder | None:
-    """A decoder for UTF-16 or UTF-32, told by the byte order mark or, without one, by where the NULs stand."""
-    for mark, encoding in (
-        (codecs.BOM_UTF32_LE, "utf-32"),
-        (codecs.BOM_UTF32_BE, "utf-32"),
-        (codecs.BOM_UTF16_LE, "utf-16"),
-        (codecs.BOM_UTF16_BE, "utf-16"),
-    ):
-        if first.startswith(mark):
-            return codecs.getincrementaldecoder(encoding)("replace")
-    sample = first[:4096]
-    half = len(sample) // 2
-    if half >= 8:
-        for offset, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
-            if sample[offset::2].count(0) > 0.8 * half and sample[1 - offset :: 2].count(0) < 0.05 * half:
-                return codecs.getincrementaldecoder(encoding)("replace")
-    return None
 
 
 def _reason(error: BaseException) -> str:

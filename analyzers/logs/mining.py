@@ -38,6 +38,9 @@ _MEASURED = re.compile(
     r"seconds?|mins?|minutes?|h|hrs?|hours?|days?|ago)(?![\w])|\s?(?:[KMGT]i?B|\w{1,12})?/s(?:ec)?\b"
 )
 _PERCENT = re.compile(r"(?<![\w.,%/-])(?P<value>\d{1,3}(?:\.\d{1,6})?)[ \t]?%(?!\w)")
+_LEFT = re.compile(
+    r"(?<![\w.,/-])(?P<amount>\d{1,3}(?:,\d{3})+|\d{1,12}) (?P<noun>[A-Za-z]{3,20}) (?:left|remaining|to go)\b"
+)
 #: A transfer is no work done, however evenly it goes.
 _BYTES = re.compile(r"\d\s?[kKMGT]i?B?/\d|\d\s?(?:[kKMGT]i?B|bytes)\b")
 _LETTERS = re.compile(r"[^a-z]+")
@@ -51,7 +54,8 @@ _UNEVEN = 4.0
 class Candidate(NamedTuple):
     """A number that may count work: its series' ``label``, ``step`` of ``total``, where it stands in the text.
 
-    ``is_other``: what stands before it tells of loading, converting and the like.
+    ``is_left``: ``step`` is what is still to do. ``is_other``: what stands before it tells of loading, converting and
+    the like.
     """
 
     label: str
@@ -60,6 +64,7 @@ class Candidate(NamedTuple):
     start: int
     end: int
     is_other: bool = False
+    is_left: bool = False
 
 
 def candidates(text: str, found: list[Pair], bare: tuple[int, int, int] | None) -> list[Candidate]:
@@ -73,6 +78,12 @@ def candidates(text: str, found: list[Pair], bare: tuple[int, int, int] | None) 
         slash = text.find(str(total)[-3:], at)
         if slash < 0 or not _MEASURED.match(text, slash + len(str(total)[-3:])):
             named.append(Candidate("mined /", step, total, at, at + 1))
+    left = _LEFT.search(text, 0, 300)
+    if left is not None and _may_count(left["noun"]):
+        amount = int(left["amount"].replace(",", ""))
+        named.append(
+            Candidate(f"mined {left['noun'].lower()} left", amount, None, left.start(), left.end(), is_left=True)
+        )
     percent = _PERCENT.search(text, 0, 300)
     if percent is not None and not _BYTES.search(text) and not _within(percent.start(), found):
         done = int(float(percent["value"]))

@@ -72,7 +72,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ),  # dmesg -T
     ("[(-", rf"[<({{\[]{ISO}[>)}}\]]:?\s?"),
     ("[", rf"\[{TIME}\]:?\s?"),
-    ("0", rf"{TIME}(?=\s*[|\]-]|\s+[A-Za-z\[(])"),
+    ("0", rf"{TIME}(?=\s*[|\]-]|\s+[A-Za-z\[(]|\s+\d[\d,]*[\s/])"),
     ("[0", r"\[?(?P<unix>1[0-9]{9}(?:\.\d{1,9})?)\]?(?=[\s:,|])"),
     # loggers
     ("[", rf"\[{_LEVEL}\|[^\]]{{1,80}}\]\s*"),  # transformers: [INFO|trainer.py:1]

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from statistics import median
+from typing import BinaryIO
 
 from analyzers.logs import anomaly
 from analyzers.logs.choosing import choose, completed, other_work, without_torn_end
 from analyzers.logs.countless import from_epochs, from_losses, printable
 from analyzers.logs.fields import Role
-from analyzers.logs.intake import discover
+from analyzers.logs.intake import discover, stream_blocks
 from analyzers.logs.outlook import stands_still, with_outlook
 from analyzers.logs.pace import Counting, Interval, intervals, present_pace, printed_pace
 from analyzers.logs.remaining import Remaining, remaining
-from analyzers.logs.scan import Detail, feed
+from analyzers.logs.scan import Detail, feed, feed_blocks
 from analyzers.logs.series import Record, Series
 from analyzers.logs.tracker import Tracker
 from analyzers.types import Anomaly, LogEvidence, Progress
@@ -40,8 +41,7 @@ def read_progress(path: Path, *, now: datetime | None = None, warn: Callable[[st
 
     Raises `UserError` when there is nothing readable at ``path``; a bad file in a folder is told to ``warn``.
     """
-    zone = now.tzinfo if now is not None else None
-    tracker = Tracker(now=now.replace(tzinfo=None) if now is not None else None, zone=zone)
+    tracker = _tracker(now)
     found = [file for file in discover(Path(path), warn) if file.kind in _READ_KINDS]
     detail = Detail.of_each(len(found))
     for file in found:
@@ -49,6 +49,21 @@ def read_progress(path: Path, *, now: datetime | None = None, warn: Callable[[st
         feed(file, tracker, warn, detail)
         tracker.end()
     return assess(tracker)
+
+
+def read_progress_from(stream: BinaryIO, *, now: datetime | None = None) -> Progress:
+    """As `read_progress`, from a pipe."""
+    tracker = _tracker(now)
+    tracker.begin("stdin", None)
+    feed_blocks(stream_blocks(stream), tracker, Detail())
+    tracker.end()
+    return assess(tracker)
+
+
+def _tracker(now: datetime | None) -> Tracker:
+    return Tracker(
+        now=now.replace(tzinfo=None) if now is not None else None, zone=now.tzinfo if now is not None else None
+    )
 
 
 def assess(tracker: Tracker) -> Progress:

@@ -19,6 +19,8 @@ from analyzers.logs.tracker import Tracker
 _ALIKE = 24
 _SHAPE_BYTES = 48
 _MAX_SHAPES = 20_000
+#: No more lines of a block are read by their shape, where hardly two are alike.
+_MOST_BY_SHAPE = 2000
 _DIGITS = b"0123456789.,:-"
 _BREAKS = re.compile(rb"[\r\x08]+")
 _KIB = 1024
@@ -130,39 +132,41 @@ class _Middle:
                 parts.append((number, part, shape))
             number += 1
         seen: dict[bytes, int] = {}
-        skipped = False
-        for index, (number, part, shape) in enumerate(parts):
+        due = []
+        for index, (_, _, shape) in enumerate(parts):
             count = seen[shape] = seen.get(shape, 0) + 1
-            if count > _ALIKE and count & 63 and index != last[shape]:
-                skipped = True
-                continue
-            if skipped:
+            if count <= _ALIKE or not count & 63 or index == last[shape]:
+                due.append(index)
+        before = -1
+        for index in due[:: len(due) // _MOST_BY_SHAPE + 1]:
+            if index != before + 1:
                 self.tracker.gap()
-                skipped = False
+            before = index
+            number, part, _ = parts[index]
             self.tracker.line(number, clean(part))
 
     def _by_scan(self, number: int, block: bytes, scanner: BlockScanner) -> None:
         """The lines that the scanner points at, ever fewer of those that look alike; before them the epoch's own."""
         walk = _Walk(self.tracker, number, block)
-        epoch: tuple[int, int] | None = None
+        epoch: int | None = None
         for end, pattern in worth_reading(block, scanner):
             if end <= walk.done:
                 continue
-            start, stop = walk.line_around(end)
             if pattern == worth.EPOCH:
-                epoch = start, stop
+                epoch = end
                 continue
+            start, stop = walk.line_around(end)
             key = block[start : start + _SHAPE_BYTES].translate(None, _DIGITS)
             shape = self._shapes.get(key) or self._new_shape(key)
             shape.count += 1
             if pattern != _LAST and not shape.is_due():
                 continue
             if epoch is not None:
-                walk.take(*epoch)
+                walk.take(*walk.line_around(epoch))
                 epoch = None
             shape.fruitless = 0 if walk.take(start, stop) else shape.fruitless + 1
         if epoch is not None:
-            walk.take(*epoch)
+            walk.take(*walk.line_around(epoch))
 
     def _new_shape(self, key: bytes) -> _Shape:
         if len(self._shapes) >= _MAX_SHAPES:

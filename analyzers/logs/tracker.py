@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
@@ -15,33 +14,16 @@ from analyzers.logs.limits import USUAL, Limits
 from analyzers.logs.mining import Candidate
 from analyzers.logs.prefix import strip_prefix, time_within
 from analyzers.logs.reading import Reading, read_line
+from analyzers.logs.remarks import BROKEN, EVAL_BEGINS, FINISHED, PAUSING
 from analyzers.logs.series import Record, Series
 from analyzers.logs.table import Table
-from analyzers.logs.words import Worded
 
 #: A date that a line holds but does not begin with is its time stamp within so many characters.
 _STAMP_WITHIN = 100
 _BLOCK_LINES = 20
 #: Totals that are named equally plainly; the first that the step has not passed counts.
 _MAX_PLANNED = 4
-FINISHED = Worded(
-    r"(?i)train(?:ing)? (?:has )?(?:completed|complete|finished|done|ended)|finished training|done training|"
-    r"`?Trainer\.fit`? stopped|train_runtime|job (?:completed|finished)|early stopping|exiting program|all done",
-    "train early exiting job done",
-)
-BROKEN = Worded(
-    r"(?i)\bloss (?:is|was|became|becomes|has become|went to|turned|is now)\W{0,3}(?:-?inf|nan|not finite|non-?finite)"
-    r"|non-?finite loss|\bnan loss|loss nan\b|loss scale already at minimum",
-    "loss",
-)
-PAUSING = Worded(
-    r"(?i)eval|validat|checkpoint|saving|sampling|testing|generating|compil",
-    "eval validat checkpoint saving sampling testing generating compil",
-)
-
-
-#: What announces an evaluation whose bar says nothing of it, within so many lines.
-_EVAL_BEGINS = re.compile(r"\*{3,}\s*(?:Running\s+)?(?:Eval|Predict|Test|Valid)", re.I)
+#: A bar within so many lines of the words for an evaluation is its own.
 _EVAL_WITHIN = 8
 
 
@@ -106,6 +88,7 @@ class Tracker:
     _line_time: datetime | None = None
     _eval_at: int = -_EVAL_WITHIN
     _mined: int = 0
+    _firsts: dict[tuple[int | None, str], int] = field(default_factory=dict)
     _file: str = ""
     _file_rank: int | None = None
 
@@ -194,7 +177,7 @@ class Tracker:
             self.broken = Record(self._file, number, text[: self.limits.text], self.order, 0)
         if PAUSING.search(text, 300):
             self.pausing_at = self.order
-        if "***" in text and _EVAL_BEGINS.search(text, 0, 300):
+        if "***" in text and EVAL_BEGINS.search(text, 0, 300):
             self._eval_at = self.order
 
     def _enter(self, reading: Reading, number: int, text: str) -> None:
@@ -254,6 +237,11 @@ class Tracker:
             self._mined += 1
             found = self.series[key] = Series(candidate.label, rank, self.limits)
             found.is_mined, found.is_other = True, candidate.is_other
+        if candidate.is_left:  # counts down from where it was first seen
+            first = self._firsts.setdefault(key, candidate.step)
+            candidate = candidate._replace(step=first - candidate.step, total=first)
+            if candidate.step < 0:
+                return
         mined = Record(
             record.file, record.number, record.text, record.order, 0, candidate.step, candidate.total, context.epoch,
             loss=record.loss, time=record.time, elapsed=record.elapsed, pace=record.pace, eta=record.eta,

@@ -11,7 +11,7 @@ from functools import lru_cache
 from analyzers.logs.blockscan import BlockScanner, Pattern, compiled
 from analyzers.logs.ending import SIGNS
 from analyzers.logs.formats import known_formats
-from analyzers.logs.tracker import BROKEN, FINISHED, PAUSING
+from analyzers.logs.remarks import BROKEN, FINISHED, PAUSING
 
 _COUNTERS = "step|iter|itr|batch|update|epoch|episode|round|frame|sample|token|trial|generation"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,7 +34,9 @@ _MISSING = {"counter": "counter", "time": "time stamp"}
 
 
 def progress(
-    log: Annotated[Path, typer.Argument(help="A log file, or a folder of one job's logs.", show_default=False)],
+    log: Annotated[
+        Path, typer.Argument(help="A log file, a folder of one job's logs, or - for stdin.", show_default=False)
+    ],
     now: Annotated[
         str | None,
         typer.Option(help="The present time (now, ISO 8601 or Unix seconds), to tell a stalled job.", metavar="TIME"),
@@ -52,16 +55,22 @@ def progress(
 
     Example: schedmate progress slurm-4711.out --now 2025-09-12T09:10:00
     """
-    from analyzers.logs import read_progress
+    from analyzers.logs import read_progress, read_progress_from
 
+    is_stdin = str(log) == "-"
     if follow:
         from schedmate.commands.progress_follow import follow as keep_following
 
         if now is not None:
             raise UserError("--now does not go with --follow", "leave it out: the present is the clock's")
+        if is_stdin:
+            raise UserError("--follow needs a file or a folder", "write the output to a file and follow that")
         raise typer.Exit(keep_following(log, every, for_, _followed if json_ else None))
     warnings: list[str] = []
-    found = read_progress(log, now=_time(now), warn=warnings.append)
+    if is_stdin:
+        found = read_progress_from(sys.stdin.buffer, now=_time(now))
+    else:
+        found = read_progress(log, now=_time(now), warn=warnings.append)
     if json_:
         print_json(_contract(found, warnings))
     else:

@@ -12,7 +12,7 @@ from analyzers.logs import worth
 from analyzers.logs.blockscan import STRETCH_BYTES, Pattern, compiled, stretches
 from analyzers.logs.formats import known_formats
 from analyzers.logs.reading import read_line
-from analyzers.logs.tracker import BROKEN, FINISHED, PAUSING
+from analyzers.logs.remarks import BROKEN, FINISHED, PAUSING
 from analyzers.logs.words import Worded
 
 pytest.importorskip("hyperscan")

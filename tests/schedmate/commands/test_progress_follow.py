@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -42,3 +43,18 @@ def test_a_table_with_the_troubled_first(logs: Path) -> None:
 def test_now_and_follow_exclude_each_other(logs: Path) -> None:
     found = CliRunner().invoke(app, ["progress", str(logs), "--follow", "--now", "now"])
     assert found.exit_code != 0
+
+
+def test_a_log_may_come_from_a_pipe() -> None:
+    text = "".join(f"step {step}/900 loss {3 - step / 900:.4f}\n" for step in range(1, 50))
+    found = CliRunner().invoke(app, ["progress", "-", "--json"], input=text)
+    document = json.loads(found.stdout)
+    assert (document["current_step"], document["total_steps"]) == (49, 900)
+    assert document["evidence"][0]["file"] == "stdin"
+    assert CliRunner().invoke(app, ["progress", "-", "--follow"], input=text).exit_code != 0
+
+
+def test_what_comes_from_a_pipe_is_not_unpacked() -> None:
+    found = CliRunner().invoke(app, ["progress", "-"], input=gzip.compress(b"step 1/9 loss 2.5\n"))
+    assert found.exit_code != 0
+    assert "compressed" in str(found.exception)
