@@ -151,3 +151,11 @@ def test_a_program_that_was_followed_needs_no_looking_around(scripted: Any, step
     scripted.script = [answer(steps)]
     sharpened(read_source(job), job, settings(scripted))
     assert all("action" not in str(r["response_format"]) for r in scripted.requests)
+
+
+def test_an_endpoint_that_can_not_be_had_is_asked_once(scripted: Any, steps: Any, job: Submission) -> None:
+    scripted.script = [steps.fails(401)]
+    first = read_source(job)
+    facts = sharpened(first, job, settings(scripted))
+    assert facts.facts == first.facts and len(scripted.requests) == 1
+    assert sum("not used" in warning for warning in facts.warnings) == 1

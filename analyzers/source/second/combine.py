@@ -89,9 +89,11 @@ def second_reading(
     if bounds.looks and wanted and not opened.followed:
         try:
             around = Bounds(bounds.looks, bounds.looks_tokens, deadline)
-            gathered = explore(opened, command, in_words(wanted), gateway, around)
+            gathered, failed = explore(opened, command, in_words(wanted), gateway, around)
         except SourceOffError:
             return facts
+        if failed is not None:  # asking once more would only cost as much time again
+            return _unheard(facts, failed.model, failed.reason)
     asked = prepare(facts, opened, command, gathered, summary=summary)
     if asked is None:
         return facts
@@ -112,8 +114,12 @@ def second_reading(
         within_s=None if bounds.within_s is None else max(0.0, deadline - time.monotonic()),
     )
     if answer.value is None:
-        return _noted(facts, f"answer of {answer.model} not used: {answer.reason}; the first reading stands")
+        return _unheard(facts, answer.model, answer.reason)
     return combined(facts, asked, answer.value, answer.model)
+
+
+def _unheard(facts: SourceFacts, model: str, reason: str) -> SourceFacts:
+    return _noted(facts, f"answer of {model} not used: {reason}; the first reading stands")
 
 
 def shown(lines: Sequence[Line]) -> str:

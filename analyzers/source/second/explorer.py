@@ -15,7 +15,7 @@ from analyzers.source.second.lines import Line, code_lines, prose_lines
 
 if TYPE_CHECKING:
     from prompts.answers import ExploreStep
-    from prompts.gateway import Gateway
+    from prompts.gateway import Answer, Gateway
 
 MOST_FILES = 120
 _LINES_A_READ = 40
@@ -39,8 +39,11 @@ class Bounds:
     deadline: float
 
 
-def explore(opened: Opened, command: str, questions: str, gateway: Gateway, bounds: Bounds) -> list[Line]:
-    """The lines that a model looked at, at most about 9,000 characters; empty where it found nothing to look at.
+def explore(
+    opened: Opened, command: str, questions: str, gateway: Gateway, bounds: Bounds
+) -> tuple[list[Line], Answer[ExploreStep] | None]:
+    """(The lines that a model looked at, at most about 9,000 characters; the answer that failed to come where the
+    endpoint could not be had, which is then not to be asked again).
 
     Raises `SourceOffError` where a file that it opens says that source is not to be read.
     """
@@ -71,6 +74,8 @@ def explore(opened: Opened, command: str, questions: str, gateway: Gateway, boun
             within_s=left_s,
         )
         spent += sum(answer.tokens)
+        if answer.failure in ("endpoint", "not_asked"):
+            return _bounded(seen), answer
         step = answer.value
         if step is None or step.action == "done" or (what := _what(step)) in done:
             break
@@ -78,7 +83,7 @@ def explore(opened: Opened, command: str, questions: str, gateway: Gateway, boun
         seen += [line for line in _look(step, opened, files) if line not in seen]
         if sum(len(line.text) + len(line.file) + 16 for line in seen) > _MOST_CHARS:
             break
-    return _bounded(seen)
+    return _bounded(seen), None
 
 
 def _what(step: ExploreStep) -> tuple[str, str, int, str]:
