@@ -76,6 +76,9 @@ class OpenAIEndpoint:
             raise UserError(
                 "llm.api_key is empty", "set SCHEDMATE_LLM_API_KEY, or llm.base_url for a server of your own"
             )
+        _require_address(base_url)
+        if not api_key.isascii() or not api_key.isprintable():
+            raise UserError("llm.api_key has characters that no key has", "set SCHEDMATE_LLM_API_KEY to the key alone")
         self._model = _Chat(
             model=model,
             base_url=base_url or "https://api.openai.com/v1",
@@ -188,6 +191,17 @@ def _http_client(base_url: str) -> httpx.Client:
 
     hooks: dict[str, list[Any]] = {"request": [before], "response": [after]}
     return httpx.Client(follow_redirects=False, trust_env=not _is_here(base_url), event_hooks=hooks)
+
+
+def _require_address(base_url: str) -> None:
+    """Raise `UserError` for what is no address of a server."""
+    try:
+        url = httpx.URL(base_url or "https://api.openai.com/v1")
+        good = url.scheme in ("http", "https") and bool(url.host) and base_url.isprintable() and " " not in base_url
+    except (httpx.InvalidURL, ValueError):
+        good = False
+    if not good:
+        raise UserError("llm.base_url is no address of a server", "write it as http://HOST:PORT/v1")
 
 
 def _is_here(base_url: str) -> bool:

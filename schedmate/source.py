@@ -53,7 +53,8 @@ def sharpened(
         return facts
     # to open the job once more is a part of what a model costs
     left_s = None if within_s is None else max(0.0, within_s - (time.monotonic() - start))
-    limits = Limits(left_s, known.integer("llm.looks"), known.integer("llm.looks_tokens"))
+    looks, looks_tokens = known.integer("llm.looks"), known.integer("llm.looks_tokens")
+    limits = Limits(left_s, looks, looks_tokens, known.number("llm.timeout_s"))
     return second_reading(facts, opened, submission.command, asked, summary=summary, limits=limits)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-_COMMENT = re.compile(r"#[ \t]*SCHEDMATE(?![A-Za-z0-9_])([^\n]*)", re.IGNORECASE)
+#: However the language of the file marks a comment.
+_COMMENT = re.compile(r"(?:#|//|--|%|;|/\*|<!--)[ \t]*SCHEDMATE(?![A-Za-z0-9_])([^\n]*)", re.IGNORECASE)
 # What is almost it counts as well (``source = off``, ``source=off,x``): whoever wrote it wants to be left alone.
 _OFF = re.compile(r"""(?<![\w.-])source[ \t]*[=:][ \t]*["']?(?:off|none|no|false|0)\b""", re.IGNORECASE)
 # In a notebook each line of a cell is a JSON text of its own. Every replacement keeps the length.

@@ -16,6 +16,7 @@ from analyzers.source.program.notebook import notebook_source
 from analyzers.source.reader import machine_for, walk
 from analyzers.types import Submission
 
+_ROW_MAX, _ROWS_MAX = 10_000, 50_000
 _README = ("README.md", "README.rst", "README.txt", "README", "readme.md")
 
 
@@ -94,9 +95,14 @@ def _opened(submission: Submission, tree: Tree) -> Opened:
 
 
 def as_text(path: str, text: str) -> Text:
-    """A file's text as numbered lines; of a notebook its code."""
+    """A file's text as numbered lines; of a notebook its code.
+
+    Nobody writes a line of `_ROW_MAX` characters, and to look for comments and secrets in one of a million takes
+    seconds: such a line counts as empty.
+    """
     ending = path.rpartition("/")[2].rpartition(".")[2].lower() if "." in path else ""
     if ending == "ipynb":
         source, numbers = notebook_source(text)
         return Text(path, tuple(zip(numbers, source.split("\n"), strict=False)), "py")
-    return Text(path, tuple(enumerate(text.split("\n"), 1)), ending)
+    rows = ("" if len(row) > _ROW_MAX else row for row in text.split("\n")[:_ROWS_MAX])
+    return Text(path, tuple(enumerate(rows, 1)), ending)

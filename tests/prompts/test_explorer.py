@@ -159,3 +159,25 @@ def test_an_endpoint_that_can_not_be_had_is_asked_once(scripted: Any, steps: Any
     facts = sharpened(first, job, settings(scripted))
     assert facts.facts == first.facts and len(scripted.requests) == 1
     assert sum("not used" in warning for warning in facts.warnings) == 1
+
+
+def test_what_the_launch_does_not_lead_to_is_told_and_not_counted(scripted: Any, steps: Any, job: Submission) -> None:
+    ((job.workdir or Path()) / "other.jl").write_text("epochs = 999\n")
+    scripted.script = [look(steps, "search", text="epochs"), look(steps, "done"), answer(steps, epochs="999")]
+    facts = sharpened(read_source(job), job, settings(scripted))
+    assert facts.facts["epochs"].value == 999 and facts.value("epochs") is None
+
+
+def test_looking_around_takes_no_longer_than_one_question_may(scripted: Any, steps: Any, job: Submission) -> None:
+    numbers = iter(range(1, 100))
+
+    def slowly(request: dict[str, Any]) -> Any:
+        asked = request["response_format"]["json_schema"]["schema"]["properties"]
+        step = look(steps, "read", "conf.toml", next(numbers)) if "action" in asked else answer(steps)(request)
+        step.wait_s = 0.6
+        return step
+
+    scripted.script = [slowly]
+    known = settings(scripted, SCHEDMATE_LLM_LOOKS="50", SCHEDMATE_LLM_TIMEOUT_S="2")
+    sharpened(read_source(job), job, known)
+    assert len(scripted.requests) < 10

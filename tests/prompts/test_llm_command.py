@@ -65,3 +65,23 @@ def test_what_a_diagnosis_cost_stands_in_the_ledger(schedmate: Any, scripted: An
     assert "refine_diagnosis" in schedmate(*kept, "llm", "usage").stdout
     assert json.loads(schedmate(*kept, "llm", "usage", "--since", "2999-01-01", "--json").stdout)["rows"] == []
     assert schedmate("llm", "usage", "--since", "soon").returncode == 2
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1/v1", "http://127.0.0.1:1/v1\nx", "ftp://a/v1", "notaurl", "http://a b/v1"]
+)
+def test_what_is_no_address_is_said_to_be_none(schedmate: Any, url: str) -> None:
+    env = {"SCHEDMATE_LLM_PROVIDER": "openai", "SCHEDMATE_LLM_MODEL": "m", "SCHEDMATE_LLM_BASE_URL": url}
+    done = schedmate("llm", "check", env=env)
+    assert done.returncode == 2 and "llm.base_url is no address" in done.stderr and "internal" not in done.stderr
+
+
+def test_a_key_with_a_line_end_is_named(schedmate: Any) -> None:
+    env = {
+        "SCHEDMATE_LLM_PROVIDER": "openai",
+        "SCHEDMATE_LLM_MODEL": "m",
+        "SCHEDMATE_LLM_BASE_URL": "http://127.0.0.1:1/v1",
+        "SCHEDMATE_LLM_API_KEY": "sk-1\nx",
+    }
+    done = schedmate("llm", "check", env=env)
+    assert done.returncode == 2 and "llm.api_key" in done.stderr

@@ -249,3 +249,16 @@ def test_json_stays_json() -> None:
     text = json.dumps({"password": 'a"b\\c', "list": ["--token", A36], "ok": 1})
     shown = json.loads(redact(text))
     assert shown["ok"] == 1 and shown["password"] == REDACTED and shown["list"][1] == REDACTED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "curl -u bob:S3cr3tPW10 https://example.org",
+        "redis-cli -a S3cr3tPW10 ping",
+        "http -a bob:S3cr3tPW10 GET example.org",
+        'wandb_login(key = "0123456789abcdef0123456789abcdef01234567")',
+    ],
+)
+def test_passwords_of_commands_go(text: str) -> None:
+    assert not any(secret in redact(text) for secret in ("S3cr3tPW10", "0123456789abcdef"))

@@ -258,7 +258,7 @@ def test_whatever_the_endpoint_says_the_first_reading_stands(
     assert any("not used" in w for w in facts.warnings)
 
 
-@pytest.mark.parametrize("way", ["file", "directive", "module", "policy"])
+@pytest.mark.parametrize("way", ["file", "directive", "module", "policy", "other mark"])
 def test_source_that_is_not_to_be_read_is_not_sent(scripted: Any, steps: Any, job: Submission, way: str) -> None:
     scripted.script = [says(steps)]
     folder = job.workdir or Path()
@@ -269,10 +269,15 @@ def test_source_that_is_not_to_be_read_is_not_sent(scripted: Any, steps: Any, jo
     elif way == "module":
         (folder / "train.py").write_text("import other\n" + TRAIN)
         (folder / "other.py").write_text("#SCHEDMATE source=off\nepochs = 3\n")
+    elif way == "other mark":
+        (folder / "main.cpp").write_text("// SCHEDMATE source=off\nint epochs = 5;\n")
+        job = Submission("./main.cpp", folder)
+        scripted.script = [steps.says({"action": "read", "path": "main.cpp", "line": 0, "text": ""})]
     more = {"SCHEDMATE_SOURCE_OFF_USERS": "*"} if way == "policy" else {}
     known = settings(scripted, **more)
     sharpened(read_source(job, known), job, known, summary=True)
-    assert scripted.requests == []
+    assert b"epochs = 5" not in scripted.received
+    assert way == "other mark" or scripted.requests == []
 
 
 def test_an_ignored_file_is_not_sent(scripted: Any, steps: Any, job: Submission) -> None:

@@ -67,11 +67,12 @@ def prepare(
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one second reading may take: seconds (None: as the gateway has it), looks around in a work dir that could
-    not be followed, and the tokens of those looks."""
+    not be followed, and the tokens and seconds of those looks together."""
 
     within_s: float | None = None
     looks: int = 0
     looks_tokens: int = 30_000
+    looks_s: float = LONGEST_S
 
 
 def second_reading(
@@ -88,7 +89,7 @@ def second_reading(
     wanted = open_questions(facts)
     if bounds.looks and wanted and not opened.followed:
         try:
-            around = Bounds(bounds.looks, bounds.looks_tokens, deadline)
+            around = Bounds(bounds.looks, bounds.looks_tokens, min(deadline, time.monotonic() + bounds.looks_s))
             gathered, failed = explore(opened, command, in_words(wanted), gateway, around)
         except SourceOffError:
             return facts

@@ -6,8 +6,9 @@ are lines for the question that follows, whose answers are checked like any othe
 
 from __future__ import annotations
 
+import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from analyzers.source.opened import Opened, as_text
@@ -22,6 +23,8 @@ _LINES_A_READ = 40
 _LINES_A_SEARCH = 16
 _MOST_CHARS = 9_000
 _SHORTEST_TEXT = 3
+_MOST_LED_TO = 60
+_NAME = re.compile(r"[\w.-]*\w")
 #: Files of a job that hold no lines worth a look.
 _BINARY = frozenset({
     "png", "jpg", "jpeg", "gif", "svg", "pdf", "npz", "npy", "pt", "pth", "bin", "onnx", "safetensors", "ckpt", "h5",
@@ -53,6 +56,7 @@ def explore(
     files = _files(opened)
     seen: list[Line] = []
     spent = 0
+    led_to: set[str] = set()
     done: set[tuple[str, str, int, str]] = set()
     for left in range(bounds.looks, 0, -1):
         left_s = bounds.deadline - time.monotonic()
@@ -80,10 +84,28 @@ def explore(
         if step is None or step.action == "done" or (what := _what(step)) in done:
             break
         done.add(what)
-        seen += [line for line in _look(step, opened, files) if line not in seen]
+        led_to = led_to or _led_to(opened, command, files)
+        found = (replace(line, idle=line.file not in led_to) for line in _look(step, opened, files))
+        seen += [line for line in found if line not in seen]
         if sum(len(line.text) + len(line.file) + 16 for line in seen) > _MOST_CHARS:
             break
     return _bounded(seen), None
+
+
+def _led_to(opened: Opened, command: str, files: dict[str, int]) -> set[str]:
+    """The files that the launch command names, and those whose names stand in one that it leads to: what any other
+    file says may have nothing to do with this job."""
+    found: set[str] = set()
+    texts = [command]
+    while texts and len(found) < _MOST_LED_TO:
+        words = set(_NAME.findall(texts.pop()))
+        stems = {word.rpartition(".")[0] or word for word in words} | words
+        for path in files:
+            name = path.rpartition("/")[2]
+            if path not in found and (name in words or (name.rpartition(".")[0] or name) in stems):
+                found.add(path)
+                texts.append(opened.tree.read(path) or "")
+    return found
 
 
 def _what(step: ExploreStep) -> tuple[str, str, int, str]:
