@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -115,3 +116,9 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
     server = Scripted()
     yield server
     server.close()
+
+
+@pytest.fixture
+def steps(scripted: Scripted) -> Any:
+    """What a script is made of (this module: `says`, `fails`, `Step`)."""
+    return sys.modules[type(scripted).__module__]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,6 @@ epochs = 35
 learning_rate = 0.002
 dataset = "LeafScans"
 """
-
-
-@pytest.fixture
-def steps(scripted: Any) -> Any:
-    return sys.modules[type(scripted).__module__]
 
 
 @pytest.fixture
@@ -181,3 +175,12 @@ def test_looking_around_takes_no_longer_than_one_question_may(scripted: Any, ste
     known = settings(scripted, SCHEDMATE_LLM_LOOKS="50", SCHEDMATE_LLM_TIMEOUT_S="2")
     sharpened(read_source(job), job, known)
     assert len(scripted.requests) < 10
+
+
+def test_what_a_slow_model_saw_is_asked_about_all_the_same(scripted: Any, steps: Any, job: Submission) -> None:
+    """The time for looking is used up by looks that work; the question that they were for is still put."""
+    slow_look = look(steps, "read", "conf.toml")
+    slow_look.wait_s = 1.2
+    scripted.script = [slow_look, answer(steps, epochs="35")]
+    facts = sharpened(read_source(job), job, settings(scripted, SCHEDMATE_LLM_TIMEOUT_S="2"))
+    assert facts.value("epochs") == 35 and len(scripted.requests) == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import sys
 import threading
 import time
 from pathlib import Path
@@ -29,11 +28,6 @@ class Colour(BaseModel):
 
 TEMPLATE = Template("colour", 1, "Colour", {"text": Variable("untrusted", 5000)}, "Name the colour.", "Here: ${text}")
 RED = {"colour": "red"}
-
-
-@pytest.fixture
-def steps(scripted: Any) -> Any:
-    return sys.modules[type(scripted).__module__]
 
 
 def opened(scripted: Any, tmp_path: Path, **more: Any) -> Any:

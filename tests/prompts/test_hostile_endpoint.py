@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import sqlite3
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -31,11 +30,6 @@ class Colour(BaseModel):
 
 TEMPLATE = Template("colour", 1, "Colour", {"text": Variable("untrusted", 5000)}, "Name the colour.", "Here: ${text}")
 RED = {"colour": "red"}
-
-
-@pytest.fixture
-def steps(scripted: Any) -> Any:
-    return sys.modules[type(scripted).__module__]
 
 
 def ask(scripted: Any, text: str = "dawn", **more: Any) -> Any:

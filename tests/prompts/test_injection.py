@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -155,11 +154,6 @@ PLACES: dict[str, Plant] = {
     "script here-document": script("#!/bin/bash\ncat <<EOF\n@\nEOF\npython train.py\n"),
     "job name": script('#!/bin/bash\n#SBATCH --comment="@"\n#SBATCH --job-name=@\npython train.py\n'),
 }
-
-
-@pytest.fixture
-def steps(scripted: Any) -> Any:
-    return sys.modules[type(scripted).__module__]
 
 
 def settings(scripted: Any, **more: str) -> Settings:

@@ -26,12 +26,6 @@ TEMPLATE = Template("colour", 1, "Colour", {"text": Variable("untrusted", 500)},
 RED = {"colour": "red", "sure": True}
 
 
-@pytest.fixture
-def steps(scripted: Any) -> Any:
-    """The helpers of the conftest that are plain functions."""
-    return sys.modules[type(scripted).__module__]
-
-
 def ask(scripted: Any, *, timeout_s: float = 5.0, text: str = "the sky at dawn", check: Any = lambda _: None) -> Any:
     gateway = open_gateway(Access("openai", "scripted", scripted.url, timeout_s=timeout_s))
     return gateway.ask(TEMPLATE, Colour, {"text": text}, check)

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 OK = {"word": "backfill", "letters": 8}
-
-
-@pytest.fixture
-def steps(scripted: Any) -> Any:
-    return sys.modules[type(scripted).__module__]
 
 
 def llm(schedmate: Any, scripted: Any, *words: str) -> Any:

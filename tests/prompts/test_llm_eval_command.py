@@ -47,11 +47,6 @@ CAUSE = {
 
 
 @pytest.fixture
-def steps(scripted: Any) -> Any:
-    return sys.modules[type(scripted).__module__]
-
-
-@pytest.fixture
 def sets(tmp_path: Path) -> list[str]:
     """Two labelled jobs that the reader can not follow, a labelled log, and rows that are no case."""
     for name in ("one", "two"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any, get_args
 
@@ -35,11 +34,6 @@ GOOD: dict[str, Any] = {
     "summary": "Shard 17 is corrupt.",
 }
 UNSURE = Diagnosis("unknown", "", 0.2, summary="Collectives timed out.", evidence=(LogEvidence("job.log", 4, "x"),))
-
-
-@pytest.fixture
-def steps(scripted: Any) -> Any:
-    return sys.modules[type(scripted).__module__]
 
 
 @pytest.fixture

@@ -146,11 +146,6 @@ def test_people_are_not_named() -> None:
     assert outgoing("#SBATCH --mail-user=jane.doe@cs.example.edu") == "#SBATCH --mail-user=<redacted>@cs.example.edu"
 
 
-@pytest.fixture
-def steps(scripted: Any) -> Any:
-    return sys.modules[type(scripted).__module__]
-
-
 def settings(scripted: Any, kept: Path) -> Settings:
     return load_settings(
         {

@@ -51,14 +51,14 @@ def prepare(
     wanted = open_questions(facts)
     if not wanted and not summary:
         return None
-    known = controls(facts)
-    places = [(e.file, e.line) for _, fact in known for e in fact.evidence[:1]]
+    sure = controls(facts)
+    places = [(e.file, e.line) for _, fact in sure for e in fact.evidence[:1]]
     # what else speaks of a control is shown too: to see the right line among them is the check
-    lines = excerpts(opened, command, [*wanted, *(q for q, _ in known)], places)
+    lines = excerpts(opened, command, [*wanted, *(q for q, _ in sure)], places)
     lines += [line for line in gathered if line not in lines]
     spoken_of = [q for q in wanted if q.prose or any(q.words.search(line.text) for line in lines)]
     shown = {(line.file, line.number) for line in lines}
-    seen = tuple((q, fact) for q, fact in known if (fact.evidence[0].file, fact.evidence[0].line) in shown)
+    seen = tuple((q, fact) for q, fact in sure if (fact.evidence[0].file, fact.evidence[0].line) in shown)
     if not spoken_of and not summary:
         return None
     return Asked(tuple(spoken_of), seen if spoken_of else (), tuple(lines), opened.known)

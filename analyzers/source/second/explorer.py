@@ -46,7 +46,7 @@ def explore(
     opened: Opened, command: str, questions: str, gateway: Gateway, bounds: Bounds
 ) -> tuple[list[Line], Answer[ExploreStep] | None]:
     """(The lines that a model looked at, at most about 9,000 characters; the answer that failed to come where the
-    endpoint could not be had, which is then not to be asked again).
+    endpoint could not be had at all, which is then not to be asked again).
 
     Raises `SourceOffError` where a file that it opens says that source is not to be read.
     """
@@ -55,12 +55,14 @@ def explore(
 
     files = _files(opened)
     seen: list[Line] = []
-    spent = 0
+    spent, longest_s = 0, 0.0
     led_to: set[str] = set()
     done: set[tuple[str, str, int, str]] = set()
     for left in range(bounds.looks, 0, -1):
-        left_s = bounds.deadline - time.monotonic()
-        if left_s <= 0 or spent >= bounds.tokens or not files:
+        start = time.monotonic()
+        left_s = bounds.deadline - start
+        # one that takes as long as the longest so far would be cut off: what was seen is worth more
+        if left_s <= longest_s or spent >= bounds.tokens or not files:
             break
         answer = gateway.ask(
             load_template("explore_source"),
@@ -78,8 +80,9 @@ def explore(
             within_s=left_s,
         )
         spent += sum(answer.tokens)
-        if answer.failure in ("endpoint", "not_asked"):
-            return _bounded(seen), answer
+        longest_s = max(longest_s, time.monotonic() - start)
+        if answer.failure in ("endpoint", "not_asked") and not done:
+            return [], answer
         step = answer.value
         if step is None or step.action == "done" or (what := _what(step)) in done:
             break
