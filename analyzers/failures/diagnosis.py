@@ -13,13 +13,16 @@ from analyzers.failures.clearing import (
     clear_attempts,
     clear_folders,
     clear_foreign,
+    clear_managed,
     clear_outlived,
+    clear_started,
     clear_survived,
     clear_teardown,
     place_events,
 )
 from analyzers.failures.culprit import culprits, recurs_on_other_node
 from analyzers.failures.events import Event, Scan
+from analyzers.failures.joining import join_messages, recall
 from analyzers.failures.matcher import Matcher, combined
 from analyzers.failures.reasoner import DECIDES, STRONG, Finding, find_cause, settle
 from analyzers.failures.scan import Scanner, patterns
@@ -93,9 +96,13 @@ def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
     clear_attempts(scan)
     clear_folders(scan)
     clear_foreign(scan, topology)
+    join_messages(scan)
     clear_survived(scan)
+    recall(scan)
     clear_outlived(scan)
     clear_teardown(scan)
+    clear_started(scan)
+    clear_managed(scan)
     if own is not None:
         _take_state(own, scan)
     finding = find_cause(scan, topology)

@@ -28,7 +28,7 @@ class Event:
     ``host_explicit``: the line itself names the node. ``mild``: logged as a warning or less. ``hearsay``: the job
     itself printed what only the scheduler can know. ``outlived``: by the clocks, the job went on long after it.
     ``placed``: where the launch that the line belongs to had put its rank (each attempt has its own map).
-    ``foreign``: it speaks of another job, node or time.
+    ``foreign``: it speaks of another job, node or time. ``survived``: it was put aside because the program went on.
     """
 
     file: str
@@ -53,6 +53,7 @@ class Event:
     hearsay: bool = False
     outlived: bool = False
     foreign: bool = False
+    survived: bool = False
     handled: bool = False
     progress_before: int = 0
     dismissed: str = ""

@@ -82,6 +82,8 @@ def recognise(
         signature = _UNKNOWN_EXCEPTION
     if signature is None:
         return None
+    if raised is not None and signature.raised_weight:
+        signature = replace(signature, weight=signature.raised_weight)
     if rank is None and (composer := _COMPOSER_RANK.match(prefix.rest)):
         rank = int(composer[1])
     label, body = around.labels.split(here.text)

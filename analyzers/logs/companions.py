@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 #: rank: one process. node: one node's launcher or agent. job: output of the whole job (slurm-N.out, train.log, and
-#: whatever else is not recognised). kernel: dmesg, journal or syslog of a node. scheduler: sacct, scontrol or a Slurm
+#: whatever else is not recognised). kernel: dmesg, journal or syslog of a node,
+#: or the log of one of its own services (kubelet, device plug-in, health checker). scheduler: sacct, scontrol or a Slurm
 #: daemon's log. kubernetes: events or a described pod.
 Kind = Literal["rank", "node", "job", "kernel", "scheduler", "kubernetes"]
 
@@ -44,6 +45,13 @@ _LAUNCHER_NAME = re.compile(r"^(.+?)[_.](?:torchrun|mpirun|ray|raylet|launcher|a
 _KERNEL_NAME = re.compile(r"(?:^|[_.-])(?:dmesg|kern(?:el)?|journal(?:ctl)?|syslog|messages)(?:[_.-]|$)", re.I)
 _SCHEDULER_NAME = re.compile(r"(?:^|[_.-])(?:sacct|scontrol|squeue|slurmctld|slurmd|slurmdbd)(?:[_.-]|\d|$)", re.I)
 _KUBERNETES_NAME = re.compile(r"(?:k8s|kubernetes|kubectl).*(?:event|describe)|(?:^|[_.-])events(?:[_.-]|$)", re.I)
+
+#: Logs of a node's own services, told by name; what is left of the name is the node's.
+_SERVICE_NAME = re.compile(
+    r"(?:^|[_.-])(?:nvidia-device-plugin|device-plugin|dcgm(?:-exporter)?|dcgmi|kubelet|containerd|node-problem-detector"
+    r"|npd|nvidia-fabricmanager|fabricmanager|nvsm|gpud|nhc|lbnl-nhc)(?:[_.-]|$)",
+    re.I,
+)
 
 _SYSLOG_HOST = re.compile(
     r"^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?) ([\w.-]+) ", re.M
@@ -89,7 +97,9 @@ def describe(path: Path, name: str, head: str) -> LogFile:
     syslog = sum(1 for line in lines if _SYSLOG_LINE.match(line)) / max(1, len(lines))
     named = _KERNEL_NAME.search(stem) is not None and (max(kernel, syslog) >= 0.2 or "dmesg" in stem)
     if kernel >= 0.5 or named or "-- Journal begins" in head[:200]:
-        return LogFile(path, name, "kernel", node=_kernel_node(stem, head))
+        return LogFile(path, name, "kernel", node=_kernel_node(_KERNEL_NAME, stem, head))
+    if _SERVICE_NAME.search(stem):
+        return LogFile(path, name, "kernel", node=_kernel_node(_SERVICE_NAME, stem, head))
     rank = _rank(name, stem)
     if rank is not None:
         return LogFile(path, name, "rank", rank=rank)
@@ -107,9 +117,9 @@ def _rank(name: str, stem: str) -> int | None:
     return None
 
 
-def _kernel_node(stem: str, head: str) -> str | None:
+def _kernel_node(service: re.Pattern[str], stem: str, head: str) -> str | None:
     host = _SYSLOG_HOST.search(head)
     if host:
         return host.group(1)
-    rest = _KERNEL_NAME.sub("_", stem).strip("_.-")
+    rest = service.sub("_", stem).strip("_.-")
     return rest if _HOST.fullmatch(rest) else None
