@@ -9,8 +9,8 @@ from typing import Literal
 
 #: rank: one process. node: one node's launcher or agent. job: output of the whole job (slurm-N.out, train.log, and
 #: whatever else is not recognised). kernel: dmesg, journal or syslog of a node,
-#: or the log of one of its own services (kubelet, device plug-in, health checker). scheduler: sacct, scontrol or a Slurm
-#: daemon's log. kubernetes: events or a described pod.
+#: or the log of one of its own services (kubelet, device plug-in, health checker). scheduler: sacct, scontrol or a
+#: Slurm daemon's log. kubernetes: events or a described pod.
 Kind = Literal["rank", "node", "job", "kernel", "scheduler", "kubernetes"]
 
 
@@ -53,6 +53,10 @@ _SERVICE_NAME = re.compile(
     re.I,
 )
 
+_SAYS_RANK = re.compile(
+    r"(?<![Ll]ocal[ _])(?<![Nn]ode[ _])\brank[ =:]{1,2}(\d{1,6}) ?(?:of|/|out of) ?\d|\bRANK=(\d{1,6})\b(?! ?-)"
+    r"|(?<![Ll]ocal[ _])(?<![Nn]ode[ _])\brank[ =:]{1,2}(\d{1,6})\b.{0,60}\bworld(?:_size| size)?[ =:]"
+)
 _SYSLOG_HOST = re.compile(
     r"^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?) ([\w.-]+) ", re.M
 )
@@ -67,7 +71,8 @@ _SCHEDULER_TEXT = re.compile(
     re.M,
 )
 _KUBERNETES_TEXT = re.compile(
-    r"^(?:NAMESPACE\s+)?LAST SEEN\s+TYPE\s+REASON|^\s*\"?kind\"?: \"?Event(?:List)?\b|^Events:\s*$|^Events:\s+<none>",
+    r"^(?:NAMESPACE\s+)?LAST SEEN\s+TYPE\s+REASON|^\s*\"?kind\"?: \"?Event(?:List)?\b|^Events:\s*$|^Events:\s+<none>"
+    r"|^Namespace: {2,}\S+\n(?:.*\n){0,8}Node: {2,}\S",
     re.M,
 )
 _SUFFIXES = re.compile(r"(?:\.(?:log|txt|out|err|json|jsonl|csv|stdout|stderr|gz|xz|bz2|zst|\d{1,3}))+$", re.I)
@@ -80,6 +85,11 @@ def is_no_log(name: str) -> bool:
     return Path(name).suffix.lower() in _NO_LOG or ".tfevents." in name
 
 
+def stem_of(name: str) -> str:
+    """A file's name without its folder and the endings of logs."""
+    return _SUFFIXES.sub("", Path(name).name)
+
+
 def sort_key(name: str) -> list[tuple[int, str]]:
     """Natural order: rank_2 before rank_10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in _DIGITS.split(name)]
@@ -87,7 +97,7 @@ def sort_key(name: str) -> list[tuple[int, str]]:
 
 def describe(path: Path, name: str, head: str) -> LogFile:
     """What the file is, from its relative ``name`` and the text it begins with."""
-    stem = _SUFFIXES.sub("", Path(name).name)
+    stem = stem_of(name)
     lines = [line for line in head.split("\n")[:60] if line.strip()][:40]
     if _KUBERNETES_TEXT.search(head) or (_KUBERNETES_NAME.search(stem) and "Normal" in head):
         return LogFile(path, name, "kubernetes")
@@ -100,7 +110,7 @@ def describe(path: Path, name: str, head: str) -> LogFile:
         return LogFile(path, name, "kernel", node=_kernel_node(_KERNEL_NAME, stem, head))
     if _SERVICE_NAME.search(stem):
         return LogFile(path, name, "kernel", node=_kernel_node(_SERVICE_NAME, stem, head))
-    rank = _rank(name, stem)
+    rank = _rank(name, stem, lines)
     if rank is not None:
         return LogFile(path, name, "rank", rank=rank)
     node = _NODE_NAME.match(stem) or _LAUNCHER_NAME.match(stem)
@@ -109,12 +119,23 @@ def describe(path: Path, name: str, head: str) -> LogFile:
     return LogFile(path, name)
 
 
-def _rank(name: str, stem: str) -> int | None:
-    for pattern, text in ((_ATTEMPT_FOLDER, name), (_RANK_NAME, name), (_WORKER_NAME, stem)):
-        found = pattern.search(text)
-        if found:
+def _rank(name: str, stem: str, lines: list[str]) -> int | None:
+    """The rank that the name tells, or else the lines, or else the worker's number in the name (where a master has a
+    file too, worker 0 is not rank 0)."""
+    for pattern, text in ((_ATTEMPT_FOLDER, name), (_RANK_NAME, name)):
+        if found := pattern.search(text):
             return int(found.group(1))
-    return None
+    said = _own_rank(lines)
+    worker = _WORKER_NAME.search(stem)
+    return said if said is not None or worker is None else int(worker.group(1))
+
+
+def _own_rank(lines: list[str]) -> int | None:
+    """The rank that a process gives itself where it begins; none where several are named."""
+    named = {
+        int(rank) for line in lines for found in _SAYS_RANK.finditer(line[:400]) for rank in found.groups() if rank
+    }
+    return named.pop() if len(named) == 1 else None
 
 
 def _kernel_node(service: re.Pattern[str], stem: str, head: str) -> str | None:
