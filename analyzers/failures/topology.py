@@ -11,6 +11,10 @@ _EXPLICIT_HOST = re.compile(
     rf"({_HOST_NAME})"
 )
 _ON_HOST = re.compile(rf"[Pp]rocess:? (\d{{1,6}}) ?/ ?\d+ on ({_HOST_NAME})")
+_RANK_ON = re.compile(
+    rf"\b[Rr]ank (\d{{1,6}})(?: ?(?:/|of) ?\d+)? (?:is |runs |running |starts )?on (?:host |node )?({_HOST_NAME})"
+)
+_A_DEVICE = re.compile(r"(?:gpu|cuda|device|dev|port|hpu|npu|tpu)\d*", re.I)
 _BARE_HOST = re.compile(r"(?<![\w/.-])([a-z][a-z0-9]*(?:-[a-z0-9]+)*-[a-z]{0,8}\d+)(?![\w/.:-])")
 _RANK_RANGE = re.compile(r"\branks?\b ?[=: ]? ?(\d{1,6}) ?(?:-|\.\.|to) ?(\d{1,6})")
 _ONE_RANK = re.compile(
@@ -167,6 +171,8 @@ class Topology:
             self._process(int(ray[3]), int(ray[2]), None)
         if process := _ON_HOST.search(text):
             self.place(int(process[1]), process[2])
+        if (told := _RANK_ON.search(text)) and any(map(str.isdigit, told[2])) and not _A_DEVICE.fullmatch(told[2]):
+            self.place(int(told[1]), told[2])
         if agent := _AGENT.search(text):
             self.local_of_pid.setdefault(int(agent[2]), int(agent[1]))
         for index, address in _GPU_PCI.findall(text):
