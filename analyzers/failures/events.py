@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from analyzers.failures.flight_recorder import Stuck
 from analyzers.failures.signatures import Signature
 from analyzers.logs.companions import LogFile
 from analyzers.logs.prefix import NO_YEAR
@@ -99,7 +100,7 @@ class Stream:
 class Scan:
     """Everything read from the files of one job. ``ranks_in``: who speaks in which file; ``labels``: hosts' names
     that stand before lines; ``places``: node by rank, of each attempt in each file; ``resumed``: the line that says
-    that the job began from a checkpoint of an earlier run."""
+    that the job began from a checkpoint of an earlier run; ``stuck``: what the flight recorder's dumps show."""
 
     events: list[Event] = field(default_factory=list)
     streams: dict[tuple[str, int | None], Stream] = field(default_factory=dict)
@@ -112,6 +113,7 @@ class Scan:
     resumed: LogEvidence | None = None
     first_time: datetime | None = None
     last_time: datetime | None = None
+    stuck: Stuck | None = None
     accounting: list[tuple[LogFile, list[str]]] = field(default_factory=list)
     lines: int = 0
     warnings: list[str] = field(default_factory=list)

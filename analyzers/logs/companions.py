@@ -11,7 +11,8 @@ from typing import Literal
 #: whatever else is not recognised). kernel: dmesg, journal or syslog of a node,
 #: or the log of one of its own services (kubelet, device plug-in, health checker). scheduler: sacct, scontrol or a
 #: Slurm daemon's log. kubernetes: events or a described pod.
-Kind = Literal["rank", "node", "job", "kernel", "scheduler", "kubernetes"]
+#: recorder: a dump of PyTorch's flight recorder (the collectives of one rank), which is no text.
+Kind = Literal["rank", "node", "job", "kernel", "scheduler", "kubernetes", "recorder"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,12 @@ _SERVICE_NAME = re.compile(
     re.I,
 )
 
+_RECORDER_NAME = re.compile(
+    r"(?:nccl_trace|comm_lib_trace|fr_trace|flight_?recorder|nccl_dump|_dump)[\w.-]*\.(?:pkl|bin)$"
+)
+_RECORDER_TEXT = re.compile(
+    rb'"(?:comm_lib_version|nccl_version|nccl_comm_state|pg_config)": ?|"entries": ?\[\{"(?:collective_seq_id|frames)"'
+)
 _SAYS_RANK = re.compile(
     r"(?<![Ll]ocal[ _])(?<![Nn]ode[ _])\brank[ =:]{1,2}(\d{1,6}) ?(?:of|/|out of) ?\d|\bRANK=(\d{1,6})\b(?! ?-)"
     r"|(?<![Ll]ocal[ _])(?<![Nn]ode[ _])\brank[ =:]{1,2}(\d{1,6})\b.{0,60}\bworld(?:_size| size)?[ =:]"
@@ -82,7 +89,19 @@ _HOST = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 def is_no_log(name: str) -> bool:
     """Whether a file's name alone says that it is code, weights, a picture or an archive."""
+    if _RECORDER_NAME.search(name):
+        return False
     return Path(name).suffix.lower() in _NO_LOG or ".tfevents." in name
+
+
+def recorder_dump(path: Path, name: str, head: bytes) -> LogFile | None:
+    """The file as a dump of the flight recorder, told by how it begins; None where it is something else."""
+    pickled = head.startswith(b"\x80") and b"version" in head[:64] and b"pg_config" in head[:256]
+    if not pickled and not (head.startswith(b"{") and _RECORDER_TEXT.search(head[:4096])):
+        return None
+    said = _RANK_NAME.search(name)
+    numbers = [said.group(1)] if said else _DIGITS.findall(stem_of(name))
+    return LogFile(path, name, "recorder", rank=int(numbers[-1][-7:]) if numbers else None)
 
 
 def stem_of(name: str) -> str:
