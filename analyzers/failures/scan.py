@@ -11,6 +11,7 @@ from analyzers.failures.hosts import NO_LABELS, Labels, known_hosts, labels_of, 
 from analyzers.failures.marks import GIVES_UP, JOB_ID, MARKS, PREVIOUS, PROGRESS, Mark, is_last_step
 from analyzers.failures.matcher import LINE_CHARS, Matcher
 from analyzers.failures.node_list import learn_nodes, place_by_list
+from analyzers.failures.pods import place_by_pod
 from analyzers.failures.recognise import POD_NAME, Around, recognise
 from analyzers.failures.signatures import Signature
 from analyzers.failures.topology import Topology
@@ -67,6 +68,7 @@ class Scanner:
         settle_labels(scan, topology, known)
         place_by_name(files, scan, topology)
         place_by_list(topology)
+        place_by_pod(files, scan, topology)
         return scan, topology
 
 
