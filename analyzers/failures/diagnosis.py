@@ -279,7 +279,9 @@ def _healthy(scan: Scan, own: JobRow | None, finding: Finding) -> bool:
         return True
     ended_well = any(stream.success for stream in scan.streams.values())
     return ended_well and all(
-        event.signature.role == "echo" and event.signature.subcategory not in _SPEAKS_OF_FAILURE for event in bad
+        event.signature.subcategory == "logged-error"
+        or (event.signature.role == "echo" and event.signature.subcategory not in _SPEAKS_OF_FAILURE)
+        for event in bad
     )
 
 
