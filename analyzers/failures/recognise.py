@@ -28,8 +28,14 @@ NVLINK5_XIDS = range(144, 151)
 POD_NAME = re.compile(r"-(?:master|worker|launcher|chief|head)-\d+$")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d|\b1\d{9}\b")
 _XID = re.compile(r"Xid \(PCI:(?P<pci>[0-9a-fA-F:.]+)\): (?P<number>\d{1,3})\b(?P<rest>.*)")
+#: What batch systems name the file that a job's own output goes to; beside the job only its step daemons write there.
+_STDOUT_NAME = re.compile(
+    r"(?:^|/)(?:slurm-\d[\w.-]*\.(?:out|err)|[\w.-]+\.[oe]\d+(?:[.-]\d+)?|std(?:out|err)(?:\.\w+)?)(?:\.(?:gz|xz|bz2|zst))?$"
+)
+_STEP_FORM = re.compile(r"^(?:slurmstepd|srun|sbatch|salloc|PBS|mpirun|prolog|epilog)\b|\*\*\* (?:JOB|STEP) \d")
 _KERNEL_FORM = re.compile(
-    r"\bkernel: |^(?:kmsg|dmesg): ?\[|^\s{0,4}\[ {0,6}\d{1,9}\.\d{3,6}\]|^NVRM: |^(?:Memory cgroup out|Out) of memory: Kill|^kern  :"
+    r"\bkernel: |^(?:kmsg|dmesg): ?\[|^NVRM: |^kern  :"
+    r"|^\s{0,4}\[ {0,6}\d{1,9}\.\d{3,6}\]|^(?:Memory cgroup out|Out) of memory: Kill"
 )
 _SCHEDULER_FORM = re.compile(
     r"^(?:slurmstepd|srun|sbatch|salloc|scancel|scontrol|slurm\w*|PBS|prolog|epilog|mpirun|\[?prolog)\b|slurmctld|slurmd\b"
@@ -204,6 +210,8 @@ def _writer(file: LogFile, text: str, prefix: Prefix) -> Writer:
         return "platform"
     if prefix.rank is not None:
         return "job"
+    if _STDOUT_NAME.search(file.name):
+        return "platform-form" if _STEP_FORM.search(text[:200]) else "job"
     if _SCHEDULER_FORM.search(text[:200]):
         return "platform-form"
     if file.kind == "rank":

@@ -12,7 +12,8 @@ _EXPLICIT_HOST = re.compile(
 )
 _ON_HOST = re.compile(rf"[Pp]rocess:? (\d{{1,6}}) ?/ ?\d+ on ({_HOST_NAME})")
 _RANK_ON = re.compile(
-    rf"\b(?:[Rr]ank|[Pp]rocess) (\d{{1,6}})(?: ?(?:/|of) ?\d+)? (?:is |runs |running |starts )?on (?:host |node )?({_HOST_NAME})"
+    rf"\b(?:[Rr]ank|[Pp]rocess) (\d{{1,6}})(?: ?(?:/|of) ?\d+)? (?:is |runs |running |starts )?on (?:host |node )?"
+    rf"({_HOST_NAME})"
 )
 _A_DEVICE = re.compile(r"(?:gpu|cuda|device|dev|port|hpu|npu|tpu)\d*", re.I)
 _BARE_HOST = re.compile(r"(?<![\w/.-])([a-z][a-z0-9]*(?:-[a-z0-9]+)*-[a-z]{0,8}\d+)(?![\w/.:-])")
