@@ -12,25 +12,28 @@ from analyzers.failures.recognise import TIME_WITHIN_LINES
 
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d|\b1\d{9}\b")
 _CLOCK_CHARS = 200
+#: What a bar shows one after the other are no lines of the log; so many of them are looked at.
+_MOST_DRAWINGS = 400
 
 
 @dataclass(slots=True)
 class Above:
     """Looks upward from one line after the other, at each line once."""
 
-    _looked_to: int = 0
-    _number: int = 0
+    _block: Block | None = None
+    _looked_to: int = -1
+    _found: int = -1
     _line: str = ""
 
     def dated(self, block: Block, index: int, labels: Labels) -> list[str]:
         """The nearest line of the block with a time, not too far above; none where there is none."""
-        lowest = block.first + max(0, index - TIME_WITHIN_LINES)
-        number = block.first + index - 1
-        while number >= max(lowest, self._looked_to + 1):
-            line = block.line(number - block.first)
+        if block is not self._block:
+            self._block, self._looked_to, self._found = block, -1, -1
+        lowest = max(0, index - _MOST_DRAWINGS, block.after(block.number(index) - TIME_WITHIN_LINES - 1))
+        for at in range(index - 1, max(lowest - 1, self._looked_to), -1):
+            line = block.line(at)
             if _CLOCK.search(line[:_CLOCK_CHARS]) and labels.prefix(line[:LINE_CHARS]).time is not None:
-                self._number, self._line = number, line
+                self._found, self._line = at, line
                 break
-            number -= 1
-        self._looked_to = block.first + index - 1
-        return [self._line] if self._number >= lowest else []
+        self._looked_to = index - 1
+        return [self._line] if self._found >= lowest else []

@@ -5,21 +5,46 @@ from __future__ import annotations
 from bisect import bisect_right
 from itertools import accumulate
 
-from analyzers.logs.intake import clean
+from analyzers.logs.intake import clean, segments
 
 
 class Block:
-    """Some lines of a file. Indexes count them from 0; ``first`` is the number of the first one in the file."""
+    """Some lines of a file. What a bar showed one after the other on one line are lines of their own here, so indexes
+    (from 0) and the numbers of lines in the file are two things; ``first`` is the number of the first one."""
 
-    __slots__ = ("_starts", "data", "first")
+    __slots__ = ("_numbers", "_starts", "data", "first")
 
     def __init__(self, first: int, raw: bytes) -> None:
         self.first = first
         self.data = _utf8(raw)
+        self._numbers: list[int] = []
         self._starts: list[int] = []
+        if b"\r" in self.data or b"\b" in self.data:
+            self._part_drawings()
+
+    def _part_drawings(self) -> None:
+        parts: list[str] = []
+        for number, line in enumerate(self.data.decode("utf-8", "replace").split("\n"), self.first):
+            shown = segments(line) if "\r" in line or "\b" in line else (line,)
+            parts.extend(shown)
+            self._numbers.extend([number] * len(shown))
+        self.data = "\n".join(parts).encode("utf-8", "replace")
 
     def __len__(self) -> int:
         return len(self._starts) or self.data.count(b"\n") + 1
+
+    def number(self, index: int) -> int:
+        """The number that a line has in the file."""
+        return self._numbers[index] if self._numbers else self.first + index
+
+    def after(self, number: int) -> int:
+        """The index of what follows the line of this number."""
+        after = bisect_right(self._numbers, number) if self._numbers else number - self.first + 1
+        return min(max(0, after), len(self))
+
+    def ends_line(self, index: int) -> bool:
+        """Whether nothing else is shown on the same line after it."""
+        return index + 1 == len(self) or self.number(index + 1) != self.number(index)
 
     @property
     def starts(self) -> list[int]:

@@ -112,7 +112,6 @@ class Scan:
     first_time: datetime | None = None
     last_time: datetime | None = None
     accounting: list[tuple[LogFile, list[str]]] = field(default_factory=list)
-    lines: int = 0
     warnings: list[str] = field(default_factory=list)
 
     def stream(self, file: str, rank: int | None) -> Stream:

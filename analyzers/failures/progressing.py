@@ -48,7 +48,7 @@ class Watch:
 
     def steps(self, block: Block, start: int, stop: int, mixed: bool) -> Iterator[Step]:
         """Progress between two lines of a block, as far as it is watched."""
-        stop = min(stop, self.until - block.first + 1)
+        stop = min(stop, block.after(self.until))
         if start >= stop:
             return
         if self.left <= 0:
@@ -73,18 +73,18 @@ class Watch:
         """Progress at the end of the file that was not watched, as (line, text, whether it counts): after the watch it
         counts, before it it only dates."""
         lines = sum(map(len, self._tail))
-        self._finder.only_last_drawing = True
         for counts in (False, True):
             skipped = lines - TAIL_LINES
             for block in self._tail:
                 start, stop = max(0, skipped), len(block)
                 skipped -= stop
                 if counts:
-                    start = max(start, self.until - block.first + 1)
+                    start = max(start, block.after(self.until))
                 else:
-                    stop = min(stop, self.since - block.first)
+                    stop = min(stop, block.after(self.since - 1))
                 for step in self._read(block, start, stop, mixed):
-                    yield block.first + step.line, step.text, counts
+                    if block.ends_line(step.line):
+                        yield block.number(step.line), step.text, counts
 
     def _read(self, block: Block, start: int, stop: int, mixed: bool) -> Iterator[Step]:
         if mixed:

@@ -22,7 +22,7 @@ from analyzers.failures.stacks import Stacks
 from analyzers.failures.steps import is_progress
 from analyzers.failures.topology import Topology
 from analyzers.logs.companions import LogFile
-from analyzers.logs.intake import Warn, read_blocks, segments
+from analyzers.logs.intake import Warn, read_blocks
 from analyzers.logs.prefix import Prefix
 from analyzers.types import LogEvidence
 from prompts.redaction import shortened
@@ -109,7 +109,6 @@ class FileReader:
                 accounting.extend(block.lines(0, MOST_ACCOUNTING_LINES - len(accounting)))
             if not is_table(accounting):
                 self._block(block, is_last)
-            self.job.scan.lines += len(block)
         if accounting and is_table(accounting):
             self.job.scan.accounting.append((self.file, accounting))
         self._finish()
@@ -150,7 +149,7 @@ class FileReader:
         """Progress between two lines that are read, as far as it is looked for."""
         for step in self.watch.steps(block, start, stop, self._is_mixed):
             if all(number >= self.rules.first_mark for number in worth.get(step.line, ())):
-                self._step(block.first + step.line, step.text)
+                self._step(block.number(step.line), step.text)
 
     @property
     def _is_mixed(self) -> bool:
@@ -158,18 +157,10 @@ class FileReader:
         return self.file.rank is None or bool(self.ranks_here - {self.file.rank})
 
     def _line(self, block: Block, index: int, numbers: Iterable[int]) -> None:
-        line = block.line(index)
-        if "\r" not in line and "\b" not in line:
-            self._segment(block, index, line, self.rules.confirmed(numbers, line))
-            return
-        # a pattern that fits the drawings of a bar one after the other fits none of them
-        numbers = self.rules.confirmed(numbers, line)
-        for part in segments(line):
-            self._segment(block, index, part, self.rules.confirmed(numbers, part))
-
-    def _segment(self, block: Block, index: int, text: str, hits: list[int]) -> None:
+        text = block.line(index)
+        hits = self.rules.confirmed(numbers, text)
         text = shortened(text, LINE_CHARS).rstrip()
-        number = block.first + index
+        number = block.number(index)
         first_mark = self.rules.first_mark
         matched = [hit for hit in hits if hit < first_mark]
         marks: set[Mark] = {MARKS[hit - first_mark][0] for hit in hits if hit >= first_mark}

@@ -13,13 +13,10 @@ from analyzers.compiled import database
 from analyzers.failures.block import Block
 from analyzers.failures.marks import PROGRESS, PROGRESS_HAS
 from analyzers.failures.matcher import LINE_CHARS, every
-from analyzers.logs.intake import segments
 from prompts.redaction import shortened
 
 #: Lines looked at together at first, and at most.
 _FEW_LINES, _MANY_LINES = 32, 1024
-#: Of a bar that is redrawn on one line, so many drawings are read at its beginning and at its end.
-_DRAWINGS = 32
 #: After so many lines of one shape that proved to be no progress, only every so manieth is tried.
 _FRUITLESS, _TRIED_OF = 32, 16
 _SHAPE_BYTES = 40
@@ -28,18 +25,17 @@ _DIGITS = b"0123456789.,:-"
 
 
 class Step(NamedTuple):
-    """A line of progress: its line in the block and what it says (of a bar, one of its drawings)."""
+    """A line of progress: its index in the block and what it says."""
 
     line: int
     text: str
 
 
 class Steps:
-    """Finds lines of progress in the blocks of one file. ``only_last_drawing``: of a bar nothing else is read."""
+    """Finds lines of progress in the blocks of one file."""
 
     def __init__(self) -> None:
         self._fruitless: dict[bytes, int] = {}
-        self.only_last_drawing = False
 
     def forward(self, block: Block, start: int, stop: int) -> Iterator[Step]:
         """Every line of progress from one index to before another."""
@@ -47,7 +43,8 @@ class Steps:
         while start < stop:
             until = min(stop, start + size)
             for index in self._worth(block, start, until):
-                yield from self._read(block, index)
+                if step := self._read(block, index):
+                    yield step
             start, size = until, min(2 * size, _MANY_LINES)
 
     def backward(self, block: Block, start: int, stop: int) -> Iterator[Step]:
@@ -56,7 +53,8 @@ class Steps:
         while start < stop:
             since = max(start, stop - size)
             for index in reversed(list(self._worth(block, since, stop))):
-                yield from reversed(self._read(block, index))
+                if step := self._read(block, index):
+                    yield step
             stop, size = since, min(2 * size, _MANY_LINES)
 
     def _worth(self, block: Block, start: int, stop: int) -> Iterable[int]:
@@ -66,33 +64,21 @@ class Steps:
         hits, _ = every(found, block.data, *block.span(start, stop))
         return sorted({block.index_of(end) for end, _ in hits})
 
-    def _read(self, block: Block, index: int) -> list[Step]:
+    def _read(self, block: Block, index: int) -> Step | None:
         begin, end = block.span(index, index + 1)
         shape = block.data[begin : min(end, begin + _SHAPE_BYTES)].translate(None, _DIGITS)
         failed = self._fruitless.get(shape, 0)
         if failed > _FRUITLESS and failed % _TRIED_OF:
             self._fruitless[shape] = failed + 1
-            return []
-        drawn = drawings(block.line(index))
-        drawn = drawn[-1:] if self.only_last_drawing else drawn
-        read = [Step(index, text) for text in drawn if is_progress(text)]
-        if read:
+            return None
+        text = shortened(block.line(index), LINE_CHARS).rstrip()
+        if is_progress(text):
             self._fruitless.pop(shape, None)
-        else:
-            if len(self._fruitless) > _MOST_SHAPES:
-                self._fruitless.clear()
-            self._fruitless[shape] = failed + 1
-        return read
-
-
-def drawings(line: str) -> list[str]:
-    """A line as it is read: cut where it is very long; of a bar what it showed one after the other."""
-    if "\r" not in line and "\b" not in line:
-        return [shortened(line, LINE_CHARS).rstrip()]
-    parts = segments(line)
-    if len(parts) > 2 * _DRAWINGS:
-        parts = [*parts[:_DRAWINGS], *parts[-_DRAWINGS:]]
-    return [shortened(part, LINE_CHARS).rstrip() for part in parts]
+            return Step(index, text)
+        if len(self._fruitless) > _MOST_SHAPES:
+            self._fruitless.clear()
+        self._fruitless[shape] = failed + 1
+        return None
 
 
 def is_progress(text: str) -> bool:
