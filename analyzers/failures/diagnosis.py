@@ -24,9 +24,8 @@ from analyzers.failures.culprit import culprits, node_proof, recurs_on_other_nod
 from analyzers.failures.events import Event, Scan
 from analyzers.failures.flight_recorder import find_stuck, read_dumps
 from analyzers.failures.joining import join_messages, recall
-from analyzers.failures.matcher import Matcher, combined
 from analyzers.failures.reasoner import DECIDES, STRONG, Finding, find_cause, settle, take_stuck
-from analyzers.failures.scan import Scanner, patterns
+from analyzers.failures.scan import Scanner
 from analyzers.failures.signatures import FileSignatureStore, Signature, load_signatures
 from analyzers.failures.time_limit import time_limit_notes
 from analyzers.failures.timeline import Moment, moments
@@ -36,7 +35,7 @@ from analyzers.logs.intake import discover
 from analyzers.ports import SignatureStore
 from analyzers.types import Action, Category, Diagnosis, Echo, LogEvidence
 
-#: Building the automaton takes half a second; until a process has read this much the plain way is done sooner.
+#: Building the automaton takes a second; until a process has read this much, or where one was kept, it is not built.
 AUTOMATON_FROM_BYTES = 100_000
 MOST_ECHOES = 30
 MOST_EVIDENCE = 6
@@ -117,14 +116,14 @@ def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
     return _unknown(finding, scan, warnings)
 
 
-@lru_cache(maxsize=4)
-def _shipped(automaton: bool) -> Scanner:
-    return _build(load_signatures(FileSignatureStore()), automaton)
+@lru_cache(maxsize=1)
+def _shipped_signatures() -> tuple[Signature, ...]:
+    return load_signatures(FileSignatureStore())
 
 
-def _build(signatures: tuple[Signature, ...], automaton: bool) -> Scanner:
-    looked_for = patterns(signatures)
-    return Scanner(signatures, Matcher(looked_for) if automaton else Matcher(looked_for, combined(tuple(looked_for))))
+@lru_cache(maxsize=2)
+def _shipped(automaton: bool | None) -> Scanner:
+    return Scanner(_shipped_signatures(), automaton)
 
 
 _bytes_read = 0
@@ -134,9 +133,10 @@ def _scanner_for(files: list[LogFile], store: SignatureStore | None) -> Scanner:
     global _bytes_read
     size = sum(_size(file.path) for file in files)
     if store is not None:
-        return _build(load_signatures(store), size >= AUTOMATON_FROM_BYTES)
+        return Scanner(load_signatures(store), size >= AUTOMATON_FROM_BYTES or None)
     _bytes_read += size
-    return _shipped(_bytes_read >= AUTOMATON_FROM_BYTES)
+    kept = _shipped(None)
+    return kept if kept.is_compiled or _bytes_read < AUTOMATON_FROM_BYTES else _shipped(True)
 
 
 def _size(path: Path) -> int:

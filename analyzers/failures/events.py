@@ -115,7 +115,6 @@ class Scan:
     last_time: datetime | None = None
     stuck: Stuck | None = None
     accounting: list[tuple[LogFile, list[str]]] = field(default_factory=list)
-    lines: int = 0
     warnings: list[str] = field(default_factory=list)
 
     def stream(self, file: str, rank: int | None) -> Stream:

@@ -29,6 +29,8 @@ PROGRESS = _any_of(
     r"^[^A-Za-z]{0,40}\{'loss': ",  # transformers
     r"\b\d+/\d+ (?:\[[=>.]{1,60}\] )?- .{0,60}\b(?:loss|accuracy): \d",  # Keras
 )
+#: What every such line has; looser, for looking through many lines at once.
+PROGRESS_HAS = (rf"{_STEP}['\"]?[ =:#\[(]{{0,4}}\d", r"\d%\|", r"\{'loss': ", r"\d/\d+ (?:\[[=>.]{1,60}\] )?- ")
 
 MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
     (
