@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from analyzers.logs.intake import LogFile, LogLine, discover, read_lines
 from analyzers.logs.prefix import NO_YEAR, Prefix, strip_prefix
-from analyzers.logs.progress import read_progress, read_progress_from
+from analyzers.logs.progress import read_progress, read_progress_from, restart_point
 
 __all__ = [
     "NO_YEAR",
@@ -18,5 +18,6 @@ __all__ = [
     "read_lines",
     "read_progress",
     "read_progress_from",
+    "restart_point",
     "strip_prefix",
 ]
