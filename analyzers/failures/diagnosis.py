@@ -13,14 +13,18 @@ from analyzers.failures.clearing import (
     clear_attempts,
     clear_folders,
     clear_foreign,
+    clear_managed,
     clear_outlived,
+    clear_started,
     clear_survived,
     clear_teardown,
     place_events,
 )
 from analyzers.failures.culprit import culprits, recurs_on_other_node
 from analyzers.failures.events import Event, Scan
-from analyzers.failures.reasoner import DECIDES, STRONG, Finding, find_cause, settle
+from analyzers.failures.flight_recorder import find_stuck, read_dumps
+from analyzers.failures.joining import join_messages, recall
+from analyzers.failures.reasoner import DECIDES, STRONG, Finding, find_cause, settle, take_stuck
 from analyzers.failures.scan import Scanner
 from analyzers.failures.signatures import FileSignatureStore, Signature, load_signatures
 from analyzers.failures.time_limit import time_limit_notes
@@ -78,7 +82,9 @@ def investigate(path: Path, *, signatures: SignatureStore | None = None) -> tupl
     """As `diagnose`, with what happened when on which rank."""
     warnings: list[str] = []
     files = discover(Path(path), warnings.append)
-    scan, topology = _scanner_for(files, signatures).read(files, warnings.append)
+    texts = [file for file in files if file.kind != "recorder"]
+    scan, topology = _scanner_for(texts, signatures).read(texts, warnings.append)
+    scan.stuck = find_stuck(read_dumps((file for file in files if file.kind == "recorder"), warnings.append))
     found = conclude(scan, topology, warnings)
     return found, moments(scan, topology, found)
 
@@ -89,12 +95,17 @@ def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
     rows = [row for file, lines in scan.accounting for row in read_rows(file, lines)]
     own = own_row(rows, scan.job_ids, topology, scan.last_time)
     elsewhere = fails_elsewhere(rows, own)
+    take_stuck(scan, topology)
     clear_attempts(scan)
     clear_folders(scan)
     clear_foreign(scan, topology)
+    join_messages(scan)
     clear_survived(scan)
+    recall(scan)
     clear_outlived(scan)
     clear_teardown(scan)
+    clear_started(scan)
+    clear_managed(scan)
     if own is not None:
         _take_state(own, scan)
     finding = find_cause(scan, topology)

@@ -15,7 +15,7 @@ from analyzers.failures.marks import GIVES_UP, MARKS, PREVIOUS, Mark
 from analyzers.failures.matcher import LINE_CHARS
 from analyzers.failures.places import Places
 from analyzers.failures.progressing import Watch
-from analyzers.failures.recognise import CRASH_STACK_LINES, Around, recognise
+from analyzers.failures.recognise import CRASH_STACK_LINES, DESCRIPTION_LINES, Around, recognise
 from analyzers.failures.rules import Job, Rules, is_table
 from analyzers.failures.sampling import Sampling
 from analyzers.failures.stacks import Stacks
@@ -179,6 +179,9 @@ class FileReader:
 
     def _around(self, block: Block, index: int, text: str, prefix: Prefix) -> Around:
         """The lines around one, where anything is read from them."""
+        if self.file.kind == "kubernetes":  # a pod's name stands far above
+            start = max(0, index - DESCRIPTION_LINES)
+            return Around(block.lines(start, index + CRASH_STACK_LINES), index - start, self.labels)
         if prefix.time is not None and "Fatal Python error" not in text:
             return Around([text], 0, self.labels)
         above = self.above.dated(block, index, self.labels)

@@ -18,6 +18,8 @@ from prompts.redaction import shortened
 
 TIME_WITHIN_LINES = 40
 CRASH_STACK_LINES = 12
+#: A pod's description is no longer than this before its events.
+DESCRIPTION_LINES = 120
 #: NVLink Xids that say on the line whether they were fatal.
 NVLINK5_XIDS = range(144, 151)
 
@@ -35,6 +37,7 @@ _SRUN_TASK = re.compile(r"srun: error: (?P<node>[A-Za-z][\w.-]*): tasks? (?P<ran
 _STEP_DAEMON = re.compile(r"^slurmstepd-(?P<node>[A-Za-z][\w.-]{0,62}): ")
 _NODE_WORD = re.compile(r"\bnode[=/](?P<node>[A-Za-z][\w.-]*)|\bon node (?P<node2>[A-Za-z][\w.-]*)")
 _POD_WORD = re.compile(r"\bpod/(?P<pod>[a-z0-9][a-z0-9.-]*[a-z0-9])")
+_DESCRIBED = re.compile(r"^Name: {2,}(\S{1,253})$")
 _PID_WORD = re.compile(r"\bpid(?:=|: |(?:\(s\))? )(\d+)")
 _HOST_LABEL = re.compile(r"\[(?P<node>[a-z][a-z0-9.]*-[a-z0-9.-]*\d)\]\s(?:task=(?P<rank>\d{1,6})\s)?")
 _DEVICE_PREFIX = re.compile(r"(?<![\w.-])[A-Za-z][\w.-]*:\d+:\d+ \[(\d{1,3})\]")
@@ -82,6 +85,8 @@ def recognise(
         signature = _UNKNOWN_EXCEPTION
     if signature is None:
         return None
+    if raised is not None and signature.raised_weight:
+        signature = replace(signature, weight=signature.raised_weight)
     if rank is None and (composer := _COMPOSER_RANK.match(prefix.rest)):
         rank = int(composer[1])
     label, body = around.labels.split(here.text)
@@ -93,6 +98,8 @@ def recognise(
         event.rank = rank if rank is not None or not boxed["rank"] else int(boxed["rank"])
     event.host_explicit = event.node is not None and (label is None or around.labels.throughout)
     _details(event, prefix)
+    if event.pod is None and file.kind == "kubernetes" and here.text[:1] == " ":
+        event.pod = _described_pod(around)
     if raised is not None:
         event.fatal, event.user_frame = True, raised.user_frame
     elif event.writer == "job" and _MILD.search(here.text[:200]):
@@ -110,6 +117,14 @@ def _time_above(around: Around) -> datetime | None:
     for line in around.lines[max(0, around.index - TIME_WITHIN_LINES) : around.index][::-1]:
         if _CLOCK.search(line[:200]) and (moment := around.labels.prefix(line[:LINE_CHARS]).time) is not None:
             return moment
+    return None
+
+
+def _described_pod(around: Around) -> str | None:
+    """The pod in whose description (`kubectl describe pods`) a line stands."""
+    for line in around.lines[max(0, around.index - DESCRIPTION_LINES) : around.index][::-1]:
+        if found := _DESCRIBED.match(line):
+            return found[1]
     return None
 
 

@@ -7,6 +7,7 @@ from analyzers.failures.hosts import known_hosts, place_by_name, settle_labels
 from analyzers.failures.marks import MARKS, Mark, is_last_step
 from analyzers.failures.matcher import Matcher
 from analyzers.failures.node_list import place_by_list
+from analyzers.failures.pods import place_by_pod
 from analyzers.failures.reading import FileReader
 from analyzers.failures.rules import Job, Rules
 from analyzers.failures.sampling import Share
@@ -42,6 +43,7 @@ class Scanner:
         settle_labels(scan, topology, known)
         place_by_name(files, scan, topology)
         place_by_list(topology)
+        place_by_pod(files, scan, topology)
         return scan, topology
 
 

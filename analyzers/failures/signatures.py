@@ -58,7 +58,8 @@ class Signature:
     ``priority`` decides between signatures on one line, ``weight`` (0..1) how far it carries a verdict. ``explains``
     names the subcategories that follow from it (also those printed before it where it ``looks_back``), ``origin``
     who must have written the line for it to count. ``says`` completes a sentence, ``why`` is the reason when it is
-    dismissed as an echo.
+    dismissed as an echo. ``starting``: it keeps a job from starting, so it is over once the job has made a step.
+    ``raised_weight``: the weight where the line ends a traceback, when that says more.
     """
 
     id: str
@@ -78,6 +79,8 @@ class Signature:
     origin: Origin = "any"
     explains: frozenset[str] = frozenset()
     looks_back: bool = False
+    starting: bool = False
+    raised_weight: float = 0.0
     match: tuple[str, ...] = ()
     reject: tuple[str, ...] = ()
     family: str = ""

@@ -11,6 +11,10 @@ _EXPLICIT_HOST = re.compile(
     rf"({_HOST_NAME})"
 )
 _ON_HOST = re.compile(rf"[Pp]rocess:? (\d{{1,6}}) ?/ ?\d+ on ({_HOST_NAME})")
+_RANK_ON = re.compile(
+    rf"\b[Rr]ank (\d{{1,6}})(?: ?(?:/|of) ?\d+)? (?:is |runs |running |starts )?on (?:host |node )?({_HOST_NAME})"
+)
+_A_DEVICE = re.compile(r"(?:gpu|cuda|device|dev|port|hpu|npu|tpu)\d*", re.I)
 _BARE_HOST = re.compile(r"(?<![\w/.-])([a-z][a-z0-9]*(?:-[a-z0-9]+)*-[a-z]{0,8}\d+)(?![\w/.:-])")
 _RANK_RANGE = re.compile(r"\branks?\b ?[=: ]? ?(\d{1,6}) ?(?:-|\.\.|to) ?(\d{1,6})")
 _ONE_RANK = re.compile(
@@ -24,7 +28,9 @@ _GPU_PCI = re.compile(r"GPU ?(\d{1,2}) ?= ?PCI:((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F
 _IP = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d{1,3}){3})(?![\d.])")
 _NCCL_RANK = re.compile(r"\brank (\d{1,6}) nranks (\d{1,6}) cudaDev (\d{1,3})")
 _NCCL_PREFIX = re.compile(rf"(?<![A-Za-z0-9.-])({_HOST_NAME}):(\d+):\d+ \[(\d+)\]")
-_POD = re.compile(r"\bpod/([a-z0-9][a-z0-9.-]*)")
+_POD = re.compile(r"\bpod[/=]([a-z0-9][a-z0-9.-]*)")
+_DESCRIBED_POD = re.compile(r"^Name: {2,}(\S{1,253})$")
+_DESCRIBED_NODE = re.compile(r"^Node: {2,}([A-Za-z0-9][\w.-]{0,252})/[\d.a-f:]+$")
 _ASSIGNED = re.compile(r"Successfully assigned (?:\S+/)?(\S+) to (\S+)")
 _TABLE_HOST = re.compile(rf"^\s*host\s+: ({_HOST_NAME})")
 _TABLE_RANK = re.compile(r"^\s*rank\s+: (\d{1,6}) \(local_rank: (\d{1,3})\)")
@@ -59,6 +65,7 @@ class Topology:
     ranged: bool = False
     node_list: tuple[str, ...] = ()
     world: int = 0
+    _described: str | None = None
     _table_host: str | None = None
     _table_rank: int | None = None
 
@@ -164,10 +171,13 @@ class Topology:
             self._process(int(ray[3]), int(ray[2]), None)
         if process := _ON_HOST.search(text):
             self.place(int(process[1]), process[2])
+        if (told := _RANK_ON.search(text)) and any(map(str.isdigit, told[2])) and not _A_DEVICE.fullmatch(told[2]):
+            self.place(int(told[1]), told[2])
         if agent := _AGENT.search(text):
             self.local_of_pid.setdefault(int(agent[2]), int(agent[1]))
         for index, address in _GPU_PCI.findall(text):
             self.device_of_pci.setdefault(_bus(address), int(index))
+        self._describe(text)
         self._table(text)
         self._launch_line(text, rank, node)
 
@@ -229,6 +239,14 @@ class Topology:
     def _process(self, rank: int | None, pid: int, node: str | None) -> None:
         if rank is not None and len(self.ranks_of_pid) < _MOST_RANKS:
             self.ranks_of_pid.setdefault(pid, set()).add((rank, node))
+
+    def _describe(self, text: str) -> None:
+        """`kubectl describe pods`: a pod's name, then its node."""
+        if pod := _DESCRIBED_POD.match(text):
+            self._described = pod[1]
+        elif (node := _DESCRIBED_NODE.match(text)) and self._described:
+            self.node_of_pod.setdefault(self._described, node[1])
+            self._described = None
 
     def _table(self, text: str) -> None:
         """torchrun's failure table: a host, then its rank, then its process."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from analyzers.logs.companions import LogFile, describe, is_no_log, sort_key
+from analyzers.logs.companions import LogFile, describe, is_no_log, recorder_dump, sort_key
 from analyzers.logs.packed import DAMAGED, is_packed, open_unpacked
 from analyzers.logs.plain import Plain
 from prompts.errors import UserError
@@ -146,6 +146,8 @@ def _examine(path: Path, name: str) -> LogFile:
     if not head.strip():
         why = "the compressed file is damaged or empty" if is_packed(magic) else "the file is empty"
         raise UserError(f"{path}: nothing to read ({why})", "wait until the job has written something")
+    if (dump := recorder_dump(path, name, head)) is not None:
+        return dump
     if len(head.translate(None, _OTHER_CONTROLS)) < 0.95 * len(head) or head[257:262] == b"ustar":
         raise UserError(f"{path}: is binary, not a log", "name a text file or a folder")
     return describe(path, name, head.decode("utf-8", "replace"))
