@@ -13,6 +13,7 @@ _FIGURE = (
     r"(?:[Ll]oss|\blr\b|learning_rate|grad_norm|grad norm|tok/s|tokens/s|samples/s|it/s|s/it|elapsed|\bacc\b|accuracy"
     r"|\bppl\b|\beta\b|ETA)"
 )
+_TO_NUMBER = r"[ =:#\[(]{0,12}"
 _HEADING = r"^[\s=#*\->\[]{2,}"
 
 
@@ -23,14 +24,14 @@ def _any_of(*alternatives: str) -> re.Pattern[str]:
 #: A step of the training with one of its figures. Most lines of a log are this, so it is looked for only where a
 #: verdict needs it.
 PROGRESS = _any_of(
-    rf"{_STEP}[ =:#\[(]{{0,12}}\d++.{{0,160}}{_FIGURE}",
-    rf"{_FIGURE}.{{0,160}}{_STEP}['\"]?[ =:#\[(]{{0,12}}\d+",
+    rf"{_STEP}{_TO_NUMBER}\d++.{{0,160}}{_FIGURE}",
+    rf"{_FIGURE}.{{0,160}}{_STEP}['\"]?{_TO_NUMBER}\d+",
     r"\d%\|.{0,80}\| {0,3}\d++/\d",  # tqdm
     r"^[^A-Za-z]{0,40}\{'loss': ",  # transformers
     r"\b\d+/\d+ (?:\[[=>.]{1,60}\] )?- .{0,60}\b(?:loss|accuracy): \d",  # Keras
 )
 #: What every such line has; looser, for looking through many lines at once.
-PROGRESS_HAS = (rf"{_STEP}['\"]?[ =:#\[(]{{0,4}}\d", r"\d%\|", r"\{'loss': ", r"\d/\d+ (?:\[[=>.]{1,60}\] )?- ")
+PROGRESS_HAS = (rf"{_STEP}['\"]?{_TO_NUMBER}\d", r"\d%\|", r"\{'loss': ", r"\d/\d+ (?:\[[=>.]{1,60}\] )?- ")
 
 MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
     (

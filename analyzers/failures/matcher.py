@@ -21,7 +21,7 @@ from analyzers.failures.block import Block
 
 #: What is looked at of one line; a longer one is cut, so no pattern can run for long.
 LINE_CHARS = 4096
-STRETCH_BYTES = 8 * 1024
+STRETCH_BYTES = 16 * 1024
 _NAMED = re.compile(r"\(\?P<\w+>")
 
 #: (offset behind a match, index of the pattern)
