@@ -26,6 +26,9 @@ OUTLIVED_AFTER_S = 300.0
 STEPS_TOGETHER = 5
 STEPS_TOGETHER_FATAL = 20
 CLOCKS_DIFFER_S = 30.0
+#: So many lines without another sign of trouble are said after a warning, or an error, that did not end the program.
+LINES_AFTER_WARNING = 20
+LINES_AFTER_ERROR = 12
 #: From this weight on a line decides by itself.
 DECIDES_ALONE = 0.75
 
@@ -184,6 +187,23 @@ def clear_started(scan: Scan) -> None:
         until_step = seconds_between(event.time, latest) if event.time_exact else None
         if until_step is None or until_step > 0:
             _dismiss(event, "the job started all the same, and made steps")
+
+
+def doubt_talked_over(scan: Scan) -> None:
+    """Casts doubt on what was only logged (as a warning; or as an error, when something else ended the program later)
+    and after which the program said much else before anything failed: it did not end there."""
+    per_file: dict[str, list[Event]] = {}
+    for event in scan.events:
+        if event.writer == "job" and event.signature.role != "informational":
+            per_file.setdefault(event.file, []).append(event)
+    for file, events in per_file.items():
+        events.sort(key=lambda e: e.line)
+        ended = max((e.line for e in events if not e.dismissed and not e.mild and e.weight >= DECIDES_ALONE), default=0)
+        for event, following in zip(events, [*(e.line for e in events[1:]), scan.lines_in.get(file, 0)], strict=True):
+            quiet = following - event.line
+            said_much = quiet > (LINES_AFTER_WARNING if event.mild else LINES_AFTER_ERROR)
+            if not event.fatal and said_much and (event.mild or event.line < ended):
+                event.outlived = True
 
 
 def clear_managed(scan: Scan) -> None:

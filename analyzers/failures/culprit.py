@@ -50,6 +50,8 @@ def culprits(
             if event.signature.scope == "node" and event.signature.subcategory == "node-lost" and not event.dismissed
         ]
         return (), next(((node,) for node in named if node), ())
+    if signature.role == "symptom":
+        return _one(cause.rank), ()  # where a process died, which says nothing against the node
     alike = _alike(cause, scan)
     if signature.scope in ("node", "pod") and cause.writer != "job":
         nodes = {event.node for event in alike if event.node and event.writer != "job"}
@@ -109,9 +111,10 @@ def _trusted(cause: Event, alike: list[Event]) -> bool:
 
 def _victim_on(cause: Event, scan: Scan, topology: Topology) -> int | None:
     """The one rank that felt the cause directly (its own error follows from it), where no other did and it is not known
-    to run elsewhere. A network port serves all ranks of its node, so none of them is singled out."""
+    to run elsewhere. A network port serves all ranks of its node, so none of several is singled out."""
     if cause.signature.category == "infrastructure-network":
-        return None
+        here = topology.ranks_on(cause.node) if cause.node else []
+        return here[0] if len(here) == 1 and len(topology.nodes) > 1 else None
     if cause.pci is not None:
         users = {
             event.rank for event in scan.events if event.pci == cause.pci and _not_elsewhere(event, cause, topology)

@@ -18,6 +18,7 @@ from analyzers.failures.clearing import (
     clear_started,
     clear_survived,
     clear_teardown,
+    doubt_talked_over,
     place_events,
 )
 from analyzers.failures.culprit import culprits, node_proof, recurs_on_other_node
@@ -106,6 +107,7 @@ def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
     clear_teardown(scan)
     clear_started(scan)
     clear_managed(scan)
+    doubt_talked_over(scan)
     if own is not None:
         _take_state(own, scan)
     finding = find_cause(scan, topology)

@@ -87,6 +87,7 @@ class FileReader:
                 accounting.extend(block.lines(0, MOST_ACCOUNTING_LINES - len(accounting)))
             if not is_table(accounting):
                 self._block(block, is_last)
+            self.job.scan.lines_in[self.file.name] = block.number(len(block) - 1)
         if accounting and is_table(accounting):
             self.job.scan.accounting.append((self.file, accounting))
         self._finish()

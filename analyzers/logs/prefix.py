@@ -48,6 +48,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("a", r"task=(?P<rank>\d{1,6})\s"),
     ("(", r"\((?:[\w.:]+ )?pid=\d+(?:, ip=(?P<node>[\w.:-]+))?[^)]{0,80}\)\s?"),  # Ray
     # nodes
+    ("[", r"\[(?P<node>[A-Za-z][\w.-]*\d)\]\s(?=[Rr]ank ?\d)"),  # [host] rank 3:
     ("[", r"\[pod/(?P<node>[\w.-]+)(?:/[\w.-]+)?\]\s?"),  # kubectl logs --prefix
     ("a0", rf"(?P<node>{_HOST}):\d+:\d+ \[\d+\]\s"),  # NCCL: host:pid:tid [device]
     ("[", r"\[(?P<node>[A-Za-z][\w.-]*):\d{2,8}\]\s"),  # Open MPI: [host:pid]
