@@ -85,9 +85,12 @@ class Sampling:
         for index, key in zip(indexes, keys, strict=True):
             count = self._seen[key] = self._seen.get(key, 0) + 1
             crowd = self._of_kind[key[0]] = self._of_kind.get(key[0], 0) + 1
-            if (count <= self.share.alike and crowd <= self.share.lines) or last_of_kind[key[0]] == index or (
-                last[key] == index and (crowd <= 2 * self.share.lines or (is_last and index >= ending))
-            ) or (not self.always.isdisjoint(key[0]) and crowd <= self.share.matches):
+            if (
+                (count <= self.share.alike and crowd <= self.share.lines)
+                or last_of_kind[key[0]] == index
+                or (last[key] == index and (crowd <= 2 * self.share.lines or (is_last and index >= ending)))
+                or (not self.always.isdisjoint(key[0]) and crowd <= self.share.matches)
+            ):
                 wanted.add(index)
         self._has_gaps = self._has_gaps or is_sample or len(wanted) < len(indexes)
         if self._has_gaps:
