@@ -34,7 +34,7 @@ _FEW_MATCHES = 500
 #: After a block with too many matches to tell all, so many blocks are sampled at once.
 _CROWDED_BLOCKS = 16
 #: In the middle of a block, it is chosen again what to read after so many attempts of a file.
-_MOST_RENEWED = 64
+_MOST_RENEWED = 16
 #: Of what these marks say, nothing is left out.
 _ALWAYS: tuple[Mark, ...] = ("attempt", "begin", "resumed", "success")
 
@@ -98,7 +98,7 @@ class FileReader:
         self.watch.enter(block)
         worth = self._worth(block, is_last)
         self._window(block, worth)
-        due, at, attempt = self.sampling.due(block, worth, 0, is_last), 0, self.attempt
+        due, at, attempt = self.sampling.due(block, worth, 0, is_last, self.crowded > 0), 0, self.attempt
         everything = range(len(self.rules.matcher.expressions))
         index, lines = 0, len(block)
         while index < lines:
@@ -114,7 +114,7 @@ class FileReader:
             self._line(block, index, worth.get(index, everything if is_due else ()))
             index += 1
             if self.attempt != attempt and self.renewed < _MOST_RENEWED:  # what was common before may be new now
-                due, at, attempt = self.sampling.due(block, worth, index, is_last), 0, self.attempt
+                due, at, attempt = self.sampling.due(block, worth, index, is_last, self.crowded > 0), 0, self.attempt
                 self.renewed += 1
 
     def _worth(self, block: Block, is_last: bool) -> dict[int, list[int]]:
