@@ -49,6 +49,11 @@ def _expanded(path: str) -> str:
 KEYS: tuple[Key, ...] = (
     Key("data.dir", "", "Folder for everything SchedMate keeps (default: $XDG_DATA_HOME/schedmate)."),
     Key("history.store", "", "File of the job history (default: history.jsonl in data.dir)."),
+    Key(
+        "failures.store",
+        "",
+        "File of how jobs ended, for `diagnose --remember` and `failures` (default: failures.sqlite in data.dir).",
+    ),
     Key("service.host", "127.0.0.1", "Address that `serve` listens on."),
     Key("service.port", 8765, "Port that `serve` listens on.", minimum=0, maximum=65_535),
     Key(
@@ -216,6 +221,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     base = _expanded(str(data_dir.value)) if data_dir.value else ""
     for name, value in (
         ("history.store", f"{base}/history.jsonl"),
+        ("failures.store", f"{base}/failures.sqlite"),
         ("service.database", f"sqlite:///{base}/service.sqlite"),
         ("llm.cache", f"{base}/llm"),
         ("llm.ledger", f"{base}/llm.sqlite"),

@@ -77,11 +77,16 @@ def diagnose(
 
 def investigate(path: Path, *, signatures: SignatureStore | None = None) -> tuple[Diagnosis, tuple[Moment, ...]]:
     """As `diagnose`, with what happened when on which rank."""
+    found, scan, topology = examine(path, signatures=signatures)
+    return found, moments(scan, topology, found)
+
+
+def examine(path: Path, *, signatures: SignatureStore | None = None) -> tuple[Diagnosis, Scan, Topology]:
+    """As `diagnose`, with what was read."""
     warnings: list[str] = []
     files = discover(Path(path), warnings.append)
     scan, topology = _scanner_for(files, signatures).read(files, warnings.append)
-    found = conclude(scan, topology, warnings)
-    return found, moments(scan, topology, found)
+    return conclude(scan, topology, warnings), scan, topology
 
 
 def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
