@@ -54,6 +54,11 @@ KEYS: tuple[Key, ...] = (
         "",
         "File of how jobs ended, for `diagnose --remember` and `failures` (default: failures.sqlite in data.dir).",
     ),
+    Key(
+        "signatures.dir",
+        "",
+        "Folder of an operator's own failure signatures (default: signatures beside the configuration file).",
+    ),
     Key("service.host", "127.0.0.1", "Address that `serve` listens on."),
     Key("service.port", 8765, "Port that `serve` listens on.", minimum=0, maximum=65_535),
     Key(
@@ -215,6 +220,10 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
             raise UserError(f"--set {flag}: no '=' in it", "write --set KEY=VALUE, for example --set service.port=9000")
         found[name] = Setting(_key(name, "--set"), _typed(name, value, f"--set {name}"), "flag --set")
 
+    if not found["signatures.dir"].value:
+        beside = path.parent if path is not None else next((file.parent for file in default_files()), None)
+        if beside is not None:
+            found["signatures.dir"] = Setting(found["signatures.dir"].key, str(beside / "signatures"), "default")
     data_dir = found["data.dir"]
     if not data_dir.value:
         found["data.dir"] = data_dir = Setting(data_dir.key, _data_home(), data_dir.source)

@@ -89,6 +89,27 @@ def examine(path: Path, *, signatures: SignatureStore | None = None) -> tuple[Di
     return conclude(scan, topology, warnings), scan, topology
 
 
+class Diagnoser:
+    """A set of signatures for any number of jobs; compiled once, and into an automaton when that pays."""
+
+    def __init__(self, signatures: tuple[Signature, ...]) -> None:
+        self._signatures = signatures
+        self._bytes_read = 0
+        self._scanner: Scanner | None = None
+        self._is_automaton = False
+
+    def examine(self, path: Path) -> tuple[Diagnosis, Scan, Topology]:
+        """As the function `examine`."""
+        warnings: list[str] = []
+        files = discover(Path(path), warnings.append)
+        self._bytes_read += sum(_size(file.path) for file in files)
+        pays = self._bytes_read >= AUTOMATON_FROM_BYTES
+        if self._scanner is None or pays > self._is_automaton:
+            self._scanner, self._is_automaton = _build(self._signatures, pays), pays
+        scan, topology = self._scanner.read(files, warnings.append)
+        return conclude(scan, topology, warnings), scan, topology
+
+
 def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
     """The verdict from what was read; no file is touched."""
     place_events(scan, topology)

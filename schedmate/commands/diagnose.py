@@ -14,7 +14,10 @@ from schedmate.console import err, out, plain, print_json, safe
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from analyzers.failures.events import Scan
+    from analyzers.failures.topology import Topology
     from analyzers.types import Diagnosis, Echo, LogEvidence
+    from schedmate.config import Settings
 
 _SHOWN_ECHOES = 4
 _ECHO_COLUMNS = 160
@@ -47,7 +50,7 @@ def diagnose(
 
     Example: schedmate diagnose slurm-4711.out
     """
-    from analyzers.failures import examine, moments
+    from analyzers.failures import moments
     from analyzers.failures.past import Told
     from schedmate.config import load_settings
     from schedmate.refine import refine_diagnosis
@@ -56,7 +59,7 @@ def diagnose(
     if json_ and markdown:
         raise UserError("--json and --markdown: one of the two", "call it twice")
     settings = load_settings()
-    static, scan, topology = examine(path)
+    static, scan, topology = _examine(path, settings)
     found = refine_diagnosis(static, path, settings)
     if past or remember:
         told = Told(job_id=job, attempt=attempt, user=user, name=name, nodes=_node_list(nodes))
@@ -78,6 +81,18 @@ def diagnose(
     else:
         _show(found, [(echo, 0) for echo in found.echoes] if all_ else _folded(found.echoes)[:_SHOWN_ECHOES])
     raise typer.Exit(0 if found.category == "none" else 1)
+
+
+def _examine(path: Path, settings: Settings) -> tuple[Diagnosis, Scan, Topology]:
+    """The verdict by the signatures that come with the program and those that an operator promoted."""
+    from analyzers.failures import Diagnoser, examine
+    from schedmate.signatures.folder import SignatureFolder, active_signatures
+
+    folder = SignatureFolder(settings.path("signatures.dir")) if settings.text("signatures.dir") else None
+    active = None if folder is None else active_signatures(folder)
+    for warning in folder.warnings if folder is not None else ():
+        err().print(f"[yellow]warning:[/] {_quoted(warning)}", soft_wrap=True)
+    return examine(path) if active is None else Diagnoser(active).examine(path)
 
 
 def _node_list(written: str) -> tuple[str, ...]:
