@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analyzers.failures.matcher import Matcher, combined
 from analyzers.failures.signatures import Signature
 
 #: Lines that a signature must fit, and as many that it must not.
 LEAST_SAMPLES = 2
-#: Building the automaton pays from so many lines on.
-_AUTOMATON_FROM_LINES = 100
 
 
 def sample_faults(tested: Iterable[Signature], among: tuple[Signature, ...]) -> dict[str, list[str]]:
@@ -19,19 +16,13 @@ def sample_faults(tested: Iterable[Signature], among: tuple[Signature, ...]) -> 
     A signature has at least two lines that it fits, wins on them ``among`` all others (or loses to one that means the
     same), and at least two lines that it does not fit.
     """
-    chosen = list(tested)
-    lines = [line for signature in chosen for line in signature.match]
-    regexes = [each.regex for each in among]
-    matcher = Matcher(regexes, None if len(lines) >= _AUTOMATON_FROM_LINES else combined(tuple(regexes)))
-    hits = matcher.hits("\n".join(lines), lines) if lines else {}
     faults: dict[str, list[str]] = {}
-    at = 0
-    for signature in chosen:
+    for signature in tested:
         found = _of_one(signature)
         for line in signature.match:
-            fitting = [among[number] for number in hits.get(at, ())]
-            at += 1
-            best = max(fitting, key=lambda each: each.priority, default=None)
+            best = max(
+                (each for each in among if each.regex.search(line)), key=lambda each: each.priority, default=None
+            )
             if best is not None and signature.regex.search(line) and not _same(best, signature):
                 found.append(f"{best.id} wins on {line!r}")
         if found:

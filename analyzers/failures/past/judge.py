@@ -61,8 +61,8 @@ def _data(found: Diagnosis, this: FailureRecord, store: FailureStore) -> tuple[D
     if found.category == "data" or found.confidence >= 0.9:
         return found, True
     return replace(
-        found, category="data", subcategory="same-file", confidence=0.8, culprit_nodes=(), retryable=False,
-        action="fix_data_or_skip",
+        found, category="data", subcategory="same-file", confidence=0.8, culprit_nodes=(), node_proof=None,
+        retryable=False, action="fix_data_or_skip",
     ), True  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def _elsewhere(
     shown = ", ".join(nodes[:_MOST_SHOWN]) + (" and others" if len(nodes) > _MOST_SHOWN else "")
     says = f"The same failure happened on {_count(len(nodes), 'other node')} ({shown}), so the nodes are not to blame."
     found = _noted(found, PastNote("same-failure-elsewhere", says, jobs[:_MOST_SHOWN], nodes[:_MOST_SHOWN]))
-    found = replace(found, culprit_nodes=())
+    found = replace(found, culprit_nodes=(), node_proof=None)
     if found.category == "user-code":
         return replace(found, confidence=max(found.confidence, 0.9)), True
     enough = this.own_code or len(others) >= _PLACES_WITHOUT_FRAME
@@ -111,6 +111,7 @@ def _node(found: Diagnosis, this: FailureRecord, store: FailureStore) -> Diagnos
         subcategory=found.subcategory if hardware else "node-ends-jobs",
         confidence=max(found.confidence, 0.75),
         culprit_nodes=(bad[0].node,),
+        node_proof="several-jobs",
         retryable=True,
         action="cordon_node_and_restart",
         summary=found.summary if hardware else f"Node {bad[0].node} ends the jobs that run on it; {found.summary}",

@@ -62,7 +62,7 @@ def record_of(
         own_code=own_code,
         nodes=nodes,
         nodes_told=nodes_told,
-        culprits=found.culprit_nodes if _platform_says(found, scan) else (),
+        culprits=found.culprit_nodes if found.node_proof == "platform" else (),
         data="" if found.category == "none" else _data_file(found),
         retryable=found.retryable,
     )
@@ -80,12 +80,6 @@ def _nodes(told: Told, row: JobRow | None, topology: Topology) -> tuple[tuple[st
     if row is not None and row.nodes:
         return row.nodes, True
     return tuple(sorted(topology.nodes)), False
-
-
-def _platform_says(found: Diagnosis, scan: Scan) -> bool:
-    """Whether a file of the platform (a kernel's log, the scheduler's) has a line of the evidence."""
-    quoted = {(line.file, line.line) for line in found.evidence}
-    return any(event.writer == "platform" and (event.file, event.line) in quoted for event in scan.events)
 
 
 def _fingerprint(found: Diagnosis, nodes: tuple[str, ...]) -> tuple[str, bool]:
