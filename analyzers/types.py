@@ -190,10 +190,26 @@ class Progress:
 NodeProof = Literal["platform", "several-jobs", "job-log"]
 
 
+#: What the past says about a failure: it happened on other nodes too; a node of this job ended jobs of others; jobs
+#: stumbled over the same file; the same work failed this way time and again.
+PastKind = Literal["same-failure-elsewhere", "node-ends-jobs", "same-data", "repeated"]
+
+
+@dataclass(frozen=True, slots=True)
+class PastNote:
+    """One thing that the past says about a failure, in words, with the jobs and nodes that it rests on."""
+
+    kind: PastKind
+    says: str
+    jobs: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Why a job failed. ``evidence`` is best first; ``retryable``: is rerunning unchanged expected to help.
-    ``node_proof`` says on whose word ``culprit_nodes`` are named, None where there are none."""
+    ``node_proof`` says on whose word ``culprit_nodes`` are named, None where there are none. ``past``: what earlier
+    diagnoses say about it, where they were asked."""
 
     category: Category
     subcategory: str
@@ -208,6 +224,33 @@ class Diagnosis:
     summary: str = ""
     explanation: str = ""
     warnings: tuple[str, ...] = ()
+    past: tuple[PastNote, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRecord:
+    """How one attempt of a job ended: what a diagnosis of later jobs can be compared with.
+
+    ``at_s`` is the end in seconds since 1970; ``category`` is ``"none"`` for one that ended well. ``work`` says what
+    was run (the same for all runs of it), ``failure`` is the fingerprint of how it failed and ``own_code`` whether that
+    rests on a frame of the job's own code. ``nodes_told``: the scheduler or an operator said where it ran, not the
+    job's own log. ``culprits`` are nodes that the platform itself spoke of; ``data`` is the file it stumbled over.
+    """
+
+    job_id: str
+    at_s: float
+    category: Category
+    subcategory: str = ""
+    attempt: int = 0
+    user: str = ""
+    work: str = ""
+    failure: str = ""
+    own_code: bool = False
+    nodes: tuple[str, ...] = ()
+    nodes_told: bool = False
+    culprits: tuple[str, ...] = ()
+    data: str = ""
+    retryable: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
