@@ -11,15 +11,16 @@ from typing import BinaryIO
 
 from analyzers.logs import anomaly
 from analyzers.logs.checkpoints import restart_points
-from analyzers.logs.choosing import choose, completed, other_work, without_torn_end
+from analyzers.logs.choosing import choose, completed, other_work, timed, without_torn_end
 from analyzers.logs.countless import from_epochs, from_losses, printable
 from analyzers.logs.fields import Role
 from analyzers.logs.intake import discover, stream_blocks
-from analyzers.logs.outlook import stands_still, with_outlook
+from analyzers.logs.outlook import with_outlook
 from analyzers.logs.pace import Counting, Interval, intervals, present_pace, printed_pace
 from analyzers.logs.remaining import Remaining, remaining
 from analyzers.logs.scan import Detail, feed, feed_blocks
 from analyzers.logs.series import Record, Series
+from analyzers.logs.standstill import stands_still
 from analyzers.logs.tracker import Tracker
 from analyzers.types import Anomaly, Checkpoint, LogEvidence, Progress
 
@@ -238,7 +239,7 @@ class _Assessment:
         if broken is not None and broken.order > records[-1].order:
             return "divergence", (broken.evidence(),)
         done = not per_epoch and total is not None and (records[-1].step or 0) >= total
-        if not done and self.tracker.finished_at < records[-1].order and self._stalled(records):
+        if not done and self.tracker.finished_at < records[-1].order and self._stalled():
             return "stall", ()
         slow = self._slow(records, found)
         if slow is not None:
@@ -248,11 +249,10 @@ class _Assessment:
             return "straggler", (straggling.evidence(),)
         return ("loss_spike", (losses[-1][1].evidence(),)) if verdict == "loss_spike" else (None, ())
 
-    def _stalled(self, records: list[Record]) -> bool:
-        times = [record.time for record in records[-len(self.main.recent()) :] if record.time is not None]
+    def _stalled(self) -> bool:
         if self.main.is_mined and (self.main.is_other or self.main.count < _TRUSTED_COUNT):
             return False
-        return stands_still(self.tracker, times, records[-1].order)
+        return stands_still(self.tracker, timed(self.main, self.tracker))
 
     def _slow(self, records: list[Record], found: list[Interval]) -> Record | None:
         by_time = any(record.time is not None for record in records)
