@@ -28,8 +28,6 @@ STEPS_TOGETHER_FATAL = 20
 CLOCKS_DIFFER_S = 30.0
 #: From this weight on a line decides by itself.
 DECIDES_ALONE = 0.75
-#: What makes a launcher end the rest of a step.
-_ENDS_A_STEP = frozenset({"peer-lost", "collective-timeout", "abort", "native-crash", "nccl", "nccl-system"})
 
 
 def place_events(scan: Scan, topology: Topology) -> None:
@@ -156,9 +154,9 @@ def _own_pod(pod: str, scan: Scan, topology: Topology) -> bool:
 
 def clear_teardown(scan: Scan) -> None:
     """A step that is cancelled after one of its tasks failed was cancelled by its launcher, not by anybody. Where only
-    the step is cancelled, and not the job, a process that lost its peers before is as good as a failed task."""
+    the step is cancelled, and not the job, any trouble that was not overcome is as good as a failed task."""
     failed = [event for event in scan.events if FAILED_TASK.search(event.text)]
-    lost = [e for e in scan.events if e.writer == "job" and e.signature.subcategory in _ENDS_A_STEP and not e.dismissed]
+    lost = [e for e in scan.events if e.writer == "job" and e.signature.role != "informational" and not e.dismissed]
     whole_job = {e.file for e in scan.events if e.signature.id == "slurm-cancelled" and "*** JOB" in e.text}
     for event in scan.events:
         if event.signature.id != "slurm-cancelled":
@@ -170,7 +168,12 @@ def clear_teardown(scan: Scan) -> None:
 
 
 def clear_started(scan: Scan) -> None:
-    """What keeps a job from starting is over when the job makes a step: a gang steps only when all of it runs."""
+    """What keeps a job from starting is over when the job makes a step (a gang steps only when all of it runs), or
+    when the pod that it speaks of has written a log."""
+    spoke = [name for name in scan.ranks_in if scan.ranks_in[name] or any(e.file == name for e in scan.events)]
+    for event in scan.events:
+        if event.signature.starting and event.pod and any(event.pod in name for name in spoke):
+            _dismiss(event, "the pod started all the same: it has written a log")
     steps = [line for stream in scan.streams.values() for line in (stream.progress, stream.success) if line is not None]
     if not steps:
         return

@@ -20,7 +20,7 @@ from analyzers.failures.clearing import (
     clear_teardown,
     place_events,
 )
-from analyzers.failures.culprit import culprits, recurs_on_other_node
+from analyzers.failures.culprit import culprits, node_proof, recurs_on_other_node
 from analyzers.failures.events import Event, Scan
 from analyzers.failures.flight_recorder import find_stuck, read_dumps
 from analyzers.failures.joining import join_messages, recall
@@ -191,6 +191,8 @@ def _verdict(
     recurs = bool(elsewhere) or recurs_on_other_node(cause, cause.node, scan)
     notes = ["The same failure happened on other nodes, so the nodes are not to blame."] if recurs else []
     notes.extend(time_limit_notes(cause, scan) if limited else [])
+    proof = node_proof(nodes, cause, finding.supporting, scan, topology)
+    unproven = f" {wording.UNPROVEN}" if proof == "job-log" and signature.action == "cordon_node_and_restart" else ""
     echoes = _echoes(finding, scan)
     told = _most_telling(cause, finding.supporting)
     evidence = _evidence(told, cause, finding.supporting)
@@ -200,6 +202,7 @@ def _verdict(
         confidence=_confidence(finding, recurs),
         culprit_ranks=ranks,
         culprit_nodes=nodes,
+        node_proof=proof,
         evidence=evidence,
         echoes=echoes,
         retryable=signature.retryable,
@@ -208,7 +211,8 @@ def _verdict(
         explanation=wording.explanation(
             wording.Told(cause, told, signature.action, len(finding.supporting), len(echoes), tuple(notes)),
             many=len(topology.ranks) > 1,
-        ),
+        )
+        + unproven,
         warnings=tuple(warnings),
     )
 
@@ -279,7 +283,9 @@ def _healthy(scan: Scan, own: JobRow | None, finding: Finding) -> bool:
         return True
     ended_well = any(stream.success for stream in scan.streams.values())
     return ended_well and all(
-        event.signature.role == "echo" and event.signature.subcategory not in _SPEAKS_OF_FAILURE for event in bad
+        event.signature.subcategory == "logged-error"
+        or (event.signature.role == "echo" and event.signature.subcategory not in _SPEAKS_OF_FAILURE)
+        for event in bad
     )
 
 

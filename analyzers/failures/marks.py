@@ -96,7 +96,8 @@ MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
         _any_of(
             r"\bnranks \d+ |NCCL INFO Bootstrap ?: Using|^ {0,6}(?:host|rank|exitcode) {1,8}: ",
             r"host=\S+ .{0,40}\branks?\b|node[ =]\S+ .{0,40}\branks?\b|Successfully assigned ",
-            r"^(?:Name|Node): {2,}\S|\bpod=\S+ .{0,20}node=|\b[Rr]ank \d+ .{0,30}\bon [a-z]",
+            r"^(?:Name|Node): {2,}\S|\bpod=\S+ .{0,20}node=|\b(?:[Rr]ank|[Pp]rocess) \d+ .{0,30}\bon [a-z]",
+            r"srun: error: \S+: tasks? \d",
             r"\) world_rank=\d+|local_rank: \d+ \(pid: \d+\)|[Ll]ocal[ _]rank[ =:]|GPU ?\d+ ?= ?PCI:",
             r"rank \d+ with PID \d+ on node|SLURM_\w{0,12}NODELIST[=:]|\bworld[_ ]size[=:]",
             r"\b(?:StepId|JobId|SLURM_JOB_ID|SLURM_JOBID)=\d+|\bjob[ =]\d{2,}\b|\*\*\* (?:JOB|STEP) \d+",

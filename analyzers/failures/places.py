@@ -18,8 +18,8 @@ MOST_LAYOUT_LINES = 5000
 
 #: What each line has that tells of a rank, node, process, GPU, pod, address or job.
 _TELLING = (
-    "rank", "host", "node", "pid", "pci", "gpu", "process", "pod", "name:", "assigned", "exitcode", "world", "job",
-    "stepid", "slurm", " on ", "nccl", "*** step",
+    "rank", "host", "node", "name:", "pid", "pci", "gpu", "process", "pod", "task", "assigned", "exitcode", "world",
+    "job", "stepid", "slurm", " on ", "nccl", "*** step",
 )  # fmt: skip
 _PLACE_AND_PROCESS = re.compile(r":\d+:\d+ \[\d")
 

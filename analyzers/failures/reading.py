@@ -10,12 +10,13 @@ from analyzers.failures.above import Above
 from analyzers.failures.block import Block
 from analyzers.failures.events import Event
 from analyzers.failures.hosts import NO_LABELS, Labels, labels_of
-from analyzers.failures.keeping import HANDLED_WITHIN_LINES, IGNORED_LINES, Keeper
+from analyzers.failures.keeping import HANDLED_WITHIN_LINES, Keeper
+from analyzers.failures.lookup import described_pod, rank_of_traceback
 from analyzers.failures.marks import GIVES_UP, MARKS, PREVIOUS, Mark
 from analyzers.failures.matcher import LINE_CHARS
 from analyzers.failures.places import Places
 from analyzers.failures.progressing import Watch
-from analyzers.failures.recognise import CRASH_STACK_LINES, DESCRIPTION_LINES, Around, recognise
+from analyzers.failures.recognise import CRASH_STACK_LINES, Around, recognise
 from analyzers.failures.rules import Job, Rules, is_table
 from analyzers.failures.sampling import Sampling
 from analyzers.failures.stacks import Stacks
@@ -39,7 +40,6 @@ _ALWAYS: tuple[Mark, ...] = ("attempt", "begin", "resumed", "success")
 
 _ATTEMPT_FOLDER = re.compile(r"(?:^|/)attempt[_-](\d{1,4})(?:/|$)")
 _RANKS = re.compile(r"\branks? \d+ ?(?:-|\.\.) ?\d+")
-_SPAWNED = re.compile(r"-- Process (\d{1,5}) terminated with the following error")
 _ENDS = frozenset({"time-limit", "preemption", "user-cancel", "node-lost", "launcher-summary"})
 
 
@@ -154,13 +154,15 @@ class FileReader:
         if in_stack:
             return
         if rank is None and raised is not None:
-            rank = _spawned(block, index)
+            rank = rank_of_traceback(block, index)
         event = None
         if matched or raised is not None:
             around = self._around(block, index, text, prefix)
             event = recognise(self.file, self.rules.signatures, here, prefix, rank, matched, raised, around)
         if event is not None:
             event.attempt = self.attempt
+            if event.pod is None and self.file.kind == "kubernetes" and text[:1] == " ":
+                event.pod = described_pod(block, index)
             self._keep(event, rank, handled="handled" in marks and not GIVES_UP.search(text))
         elif "handled" in marks:
             self.keeper.handled(rank, here)
@@ -179,9 +181,6 @@ class FileReader:
 
     def _around(self, block: Block, index: int, text: str, prefix: Prefix) -> Around:
         """The lines around one, where anything is read from them."""
-        if self.file.kind == "kubernetes":  # a pod's name stands far above
-            start = max(0, index - DESCRIPTION_LINES)
-            return Around(block.lines(start, index + CRASH_STACK_LINES), index - start, self.labels)
         if prefix.time is not None and "Fatal Python error" not in text:
             return Around([text], 0, self.labels)
         above = self.above.dated(block, index, self.labels)
@@ -293,14 +292,6 @@ def _blocks(file: LogFile, warn: Warn) -> Iterator[tuple[Block, bool]]:
         before = Block(first, raw)
     if before is not None:
         yield before, True
-
-
-def _spawned(block: Block, index: int) -> int | None:
-    """The process that `torch.multiprocessing` says the traceback at hand comes from."""
-    for line in block.lines(index - IGNORED_LINES * 2, index)[::-1]:
-        if found := _SPAWNED.match(line):
-            return int(found[1])
-    return None
 
 
 def _ends_attempt(event: Event) -> bool:

@@ -11,7 +11,7 @@ from analyzers.logs.intake import LogFile, LogLine, discover, read_lines
 from analyzers.logs.prefix import NO_YEAR, Prefix, strip_prefix
 
 if TYPE_CHECKING:
-    from analyzers.logs.progress import read_progress, read_progress_from
+    from analyzers.logs.progress import read_progress, read_progress_from, restart_point
 
 __all__ = [
     "NO_YEAR",
@@ -22,13 +22,14 @@ __all__ = [
     "read_lines",
     "read_progress",
     "read_progress_from",
+    "restart_point",
     "strip_prefix",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """What reads progress brings numpy with it, which takes longer to import than a small log to read."""
-    if name in ("read_progress", "read_progress_from"):
+    if name in ("read_progress", "read_progress_from", "restart_point"):
         from analyzers.logs import progress
 
         return getattr(progress, name)
