@@ -5,7 +5,8 @@ cut, repeated, cut off in the middle, in several encodings, with forged prefixes
 kernels and schedulers, and lines that instruct a model. Each case is read by a process of its own for many cases, which
 must not crash, must stay within its memory and its time, and must blame no node: what a job prints proves nothing
 about a node. Lines in a kernel's or scheduler's own form are taken for theirs where they stand in the output of the
-whole job, which clusters do mix; how often that names a node is told apart.
+whole job, which clusters do mix; how often that names a node is told apart, and it must never count as proof
+(``node_proof``).
 
 Example: python -m benchmarks.fuzz_diagnosis --minutes 20 --keep /tmp/found
 """
@@ -291,6 +292,7 @@ def work() -> None:
         try:
             found = diagnose(Path(row.rstrip("\n")))
             answer |= {"category": found.category, "action": found.action, "nodes": list(found.culprit_nodes)}
+            answer["proof"] = found.node_proof
             answer["evidence"] = [line.text for line in found.evidence]
             assert 0 <= found.confidence <= 1
             assert (found.category == "none") <= (found.action == "none")
@@ -359,6 +361,8 @@ def problem(answer: dict[str, Any], megabytes: float) -> str:
         return f"took {answer['more_mib']:.0f} MiB"
     if "category" in answer and blames(answer) and not _in_a_platforms_form(answer["evidence"]):
         return f"blames {answer['nodes']} for {answer['category']}: {answer['evidence'][:1]}"
+    if answer.get("proof") not in (None, "job-log"):
+        return f"takes the job's own output for proof ({answer['proof']}) against {answer['nodes']}"
     return ""
 
 
