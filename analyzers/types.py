@@ -205,11 +205,67 @@ class PastNote:
     nodes: tuple[str, ...] = ()
 
 
+#: What a step of a recovery plan does; ``advice`` is one that only people can take.
+StepKind = Literal[
+    "exclude_nodes", "fix_line", "raise_limit", "lower_memory", "requeue_from_checkpoint", "restart", "wait", "advice",
+]  # fmt: skip
+
+LimitName = Literal["time", "host-memory", "gpu-memory"]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitChange:
+    """A limit that was too low. ``had`` and ``needed`` as far as the log says, ``to`` what to ask for; seconds for
+    time, MiB for memory. For GPU memory ``needed`` is what was asked for at last and ``to`` is None: it has to fit."""
+
+    limit: LimitName
+    had: float | None
+    needed: float | None
+    to: float | None
+    unit: Literal["s", "MiB"]
+
+
+@dataclass(frozen=True, slots=True)
+class CodePlace:
+    """The innermost line of the job's own code in the traceback, as the traceback names it."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """One step, in words and for machines: what it needs is filled in by its kind."""
+
+    kind: StepKind
+    says: str
+    nodes: tuple[str, ...] = ()
+    checkpoint: str | None = None
+    checkpoint_step: int | None = None
+    change: LimitChange | None = None
+    place: CodePlace | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryPlan:
+    """What to do about a failure, in order. ``lost_s``: run time since the last checkpoint (or the start), which must
+    be done again; ``wrong_s``: the run time that another such run takes if the plan is wrong. Each also in GPU hours
+    where the number of GPUs is known."""
+
+    steps: tuple[PlanStep, ...]
+    lost_s: float | None = None
+    wrong_s: float | None = None
+    gpus: int | None = None
+    lost_gpu_hours: float | None = None
+    wrong_gpu_hours: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Why a job failed. ``evidence`` is best first; ``retryable``: is rerunning unchanged expected to help.
     ``node_proof`` says on whose word ``culprit_nodes`` are named, None where there are none. ``past``: what earlier
-    diagnoses say about it, where they were asked."""
+    diagnoses say about it, where they were asked; ``plan``: what to do, where it was asked for."""
 
     category: Category
     subcategory: str
@@ -225,6 +281,7 @@ class Diagnosis:
     explanation: str = ""
     warnings: tuple[str, ...] = ()
     past: tuple[PastNote, ...] = ()
+    plan: RecoveryPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,17 @@ class RefinedDiagnosis(BaseModel):
         return slug
 
 
+class ProposedSignature(BaseModel):
+    """Answer to ``propose_signature``: a literal phrase and lines to try it on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    phrase: str = Field(min_length=12, max_length=300)
+    says: str = Field(min_length=5, max_length=200)
+    other_line: str = Field(max_length=1000)
+    unlike: list[str] = Field(min_length=2, max_length=4)
+
+
 class Finding(BaseModel):
     """A value with the number of the line that states it: the value itself must stand there."""
 

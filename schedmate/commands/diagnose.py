@@ -23,7 +23,7 @@ _SHOWN_ECHOES = 4
 _ECHO_COLUMNS = 160
 _FIELDS = (
     "category", "subcategory", "confidence", "culprit_ranks", "culprit_nodes", "node_proof", "evidence", "echoes",
-    "retryable", "action", "summary", "explanation", "warnings", "past",
+    "retryable", "action", "summary", "explanation", "warnings", "past", "plan",
 )  # fmt: skip
 
 
@@ -53,6 +53,7 @@ def diagnose(
     from analyzers.failures import moments
     from analyzers.failures.past import Told
     from schedmate.config import load_settings
+    from schedmate.recovery import with_plan
     from schedmate.refine import refine_diagnosis
     from schedmate.remembering import Remembering
 
@@ -67,6 +68,7 @@ def diagnose(
         found = earlier.compared()
         if remember:
             earlier.keep()
+    found = with_plan(found, scan, topology, path)
     if html is not None:
         from schedmate.diagnosis_report import page
         from schedmate.files import write_whole
@@ -111,6 +113,7 @@ def as_json(found: Diagnosis) -> dict[str, Any]:
 
 
 def _show(found: Diagnosis, echoes: list[tuple[Echo, int]]) -> None:
+    from analyzers.failures import cost_in_words
     from analyzers.failures.wording import look_like_a_cause
 
     screen = out()
@@ -143,6 +146,11 @@ def _show(found: Diagnosis, echoes: list[tuple[Echo, int]]) -> None:
         f"[bold]Do:[/] {safe(found.action)}" + (f" ({retry[found.retryable]})" if retry[found.retryable] else ""),
     )
     _line(screen, _quoted(found.explanation))
+    if found.plan is not None:
+        for number, step in enumerate(found.plan.steps, 1):
+            _line(screen, f"  {number}. {_quoted(step.says)}")
+        if cost := cost_in_words(found.plan):
+            _line(screen, f"  [dim]{_quoted(cost)}[/]")
 
 
 def _verdict(found: Diagnosis, colour: str) -> str:

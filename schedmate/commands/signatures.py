@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from prompts.errors import UserError
+from schedmate.commands.signatures_propose import propose
 from schedmate.commands.signatures_shown import numbers_of, row_of, show_review, show_test, trial_of, words_of
 from schedmate.console import err, out, print_json, progress, safe
 
@@ -256,6 +257,9 @@ def _warn(folder: SignatureFolder) -> None:
 
 def _today() -> str:
     return time.strftime("%Y-%m-%d")
+
+
+app.command()(propose)
 
 
 def register(parent: typer.Typer) -> None:

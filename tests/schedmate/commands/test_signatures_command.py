@@ -10,6 +10,11 @@ import jsonschema
 import pytest
 import yaml
 
+from prompts.errors import UserError
+from schedmate.signatures import SignatureFolder
+from schedmate.signatures.folder import shipped_signatures
+
+SHIPPED = shipped_signatures()
 SCHEMA = json.loads(
     (Path(__file__).resolve().parents[3] / "schedmate" / "schemas" / "signatures.schema.json").read_text("utf-8")
 )
@@ -123,10 +128,16 @@ def test_an_operators_word_does_not_make_samples_hold(told, tmp_path: Path) -> N
         {"id": "x"},
     ],
 )
-def test_what_the_loader_refuses_is_no_candidate(schedmate, told, tmp_path: Path, row: dict[str, Any]) -> None:
-    ran = schedmate("signatures", "add", written(tmp_path, row))
+def test_what_the_loader_refuses_is_no_candidate(tmp_path: Path, row: dict[str, Any]) -> None:
+    folder = SignatureFolder(tmp_path)
+    with pytest.raises(UserError):
+        folder.add(row, {}, SHIPPED)
+    assert folder.entries() == [] and not list(tmp_path.rglob("*.yaml"))
+
+
+def test_a_refused_file_is_one_line(schedmate, tmp_path: Path) -> None:
+    ran = schedmate("signatures", "add", written(tmp_path, {**ROW, "pattern": "(a+)+b"}))
     assert ran.returncode == 2 and ran.stderr.count("\n") == 1 and not ran.stdout
-    assert told("list", "--state", "candidate")["signatures"] == []
 
 
 def test_broken_files_in_the_folder_do_not_stop_a_diagnosis(schedmate, told, tmp_path: Path) -> None:

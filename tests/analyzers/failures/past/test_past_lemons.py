@@ -85,9 +85,8 @@ def test_a_node_that_turned_bad_after_long_good_service_is_named() -> None:
     assert named(healthy(2000) + [ended(2001 + at, "n3", "unknown", user=f"u{at}") for at in range(4)]) == ["n3"]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_simulated_month(seed: int) -> None:
-    outcome = play(SETTINGS[0], seed)
+def test_simulated_month() -> None:
+    outcome = play(SETTINGS[0], seed=0)
     assert all(count is not None and count <= 3 for count in outcome.until.values()), outcome
     assert len(outcome.until) == 2 and not outcome.false
     assert len(outcome.struck) > 10  # what three strikes would have done

@@ -135,10 +135,10 @@ def test_many_records_are_answered_soon(tmp_path: Path) -> None:
             str(n), n, "unknown" if n % 50 == 0 else "none", user=f"u{n % 300}", work=f"w{n % 7}",
             failure=f"f{n % 90}" if n % 50 == 0 else "", nodes=(f"n{n % 997}", f"n{n % 991}"), nodes_told=True,
         )
-        for n in range(300_000)
+        for n in range(150_000)
     )  # fmt: skip
     begin = time.process_time()
-    sum(hash(str(n)) for n in range(1_000_000))
+    sum(hash(str(n)) for n in range(500_000))
     unit = time.process_time() - begin
     begin = time.process_time()
     assert len(kept.same_failure("f50", limit=200)) == 200
