@@ -189,8 +189,14 @@ class _Assessment:
         if self.tracker.last_time is None:
             return []
         at = anomaly.slowdown([interval.pace for interval in found])
-        since = found[at:] if at is not None else found
+        since = [self._explained(interval, pace) for interval in (found[at:] if at is not None else found)]
         return since if since and 0.7 * pace < median(i.pace for i in since) < 1.5 * pace else []
+
+    def _explained(self, interval: Interval, pace: float) -> Interval:
+        """Whether a longer interval is known to hold an evaluation or a save."""
+        if interval.pace < 1.6 * pace or not self.tracker.signs.between(interval.since, interval.end.order):
+            return interval
+        return replace(interval, is_explained=True)
 
     def _losses(self, records: list[Record]) -> list[tuple[float, Record]]:
         own = [(record.loss, record) for record in records if record.loss is not None]
