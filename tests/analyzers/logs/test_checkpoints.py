@@ -56,6 +56,8 @@ def test_every_known_line_has_a_sample() -> None:
         ("Save checkpoint: output/ppyoloe", "begun", "output/ppyoloe", None, None),
         ("[rank 0] checkpoint ckpt_007000 written in 11.2s", "done", "ckpt_007000", 7000, None),
         ("Finished saving the checkpoint in 9.41 seconds.", "done", None, None, None),
+        ("FSDP state dict saved to /fs/run1/gs400 (95.0 s)", "done", "/fs/run1/gs400", None, None),
+        ("restart file run.60.rst written", "done", "run.60.rst", None, None),
         ("async_save: true", "async", None, None, None),
     ],
 )  # fmt: skip
