@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from analyzers.failures.clearing import DECIDES_ALONE
-from analyzers.failures.events import Scan
+from analyzers.failures.events import Event, Scan
 
 #: Signatures up to this priority know an exception only by its type.
 GENERIC_PRIORITY = 15
@@ -18,17 +18,14 @@ _PATH = re.compile(r"/[\w.+=@-]{1,80}(?:/[\w.+=@-]{1,120}){1,20}")
 def join_messages(scan: Scan) -> None:
     """The message of an exception often goes on below its line and there says what happened: the line that says it
     stands for the exception then."""
+    by_line: dict[tuple[str, int | None, int], dict[int, Event]] = {}
+    for event in scan.events:
+        by_line.setdefault((event.file, event.rank, event.attempt), {})[event.line] = event
     for event in scan.events:
         if not event.fatal or event.dismissed or event.signature.priority > GENERIC_PRIORITY:
             continue
-        below = [
-            other
-            for other in scan.events
-            if other.file == event.file
-            and other.rank == event.rank
-            and 0 < other.line - event.line <= MESSAGE_LINES
-            and other.attempt == event.attempt
-        ]
+        here = by_line[event.file, event.rank, event.attempt]
+        below = [here[line] for line in range(event.line + 1, event.line + MESSAGE_LINES + 1) if line in here]
         ended = min((other.line for other in below if other.fatal), default=event.line + MESSAGE_LINES + 1)
         telling = [e for e in below if e.line < ended and not e.dismissed and e.signature.role in ("root", "ambiguous")]
         told = min(telling, key=lambda e: e.line, default=None)
@@ -44,12 +41,15 @@ def join_messages(scan: Scan) -> None:
 
 def recall(scan: Scan) -> None:
     """An error that was survived is the cause all the same when what ended the program speaks of the same file."""
-    ends = [e for e in scan.events if e.fatal and not e.dismissed and e.writer == "job"]
+    ends: dict[tuple[str, int, str], Event] = {}
+    for event in scan.events:
+        if event.fatal and not event.dismissed and event.writer == "job":
+            ends |= {(event.file, event.attempt, path): event for path in _PATH.findall(event.text)}
     for event in scan.events:
         if not event.survived or event.signature.role != "root" or event.weight < DECIDES_ALONE:
             continue
-        files = set(_PATH.findall(event.text))
-        for end in ends:
-            same_job_later = end.attempt == event.attempt and end.file == event.file and end.line > event.line
-            if files and same_job_later and files & set(_PATH.findall(end.text)):
+        for path in _PATH.findall(event.text):
+            end = ends.get((event.file, event.attempt, path))
+            if end is not None and end.line > event.line:
                 event.dismissed, event.survived, end.explained_by = "", False, event
+                break

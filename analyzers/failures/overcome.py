@@ -18,7 +18,8 @@ _UPTIME = re.compile(r"^(?:<\d+>)?\[ *(\d{1,9}\.\d{3,6})\]")
 def clear_started(scan: Scan) -> None:
     """What keeps a job from starting is over when the job makes a step (a gang steps only when all of it runs), or
     when the pod that it speaks of has written a log."""
-    spoke = [name for name in scan.ranks_in if scan.ranks_in[name] or any(e.file == name for e in scan.events)]
+    told = {event.file for event in scan.events}
+    spoke = [name for name in scan.ranks_in if scan.ranks_in[name] or name in told]
     for event in scan.events:
         if event.signature.starting and event.pod and any(event.pod in name for name in spoke):
             dismiss(event, "the pod started all the same: it has written a log")

@@ -68,10 +68,7 @@ def find_cause(scan: Scan, topology: Topology) -> Finding:
     live = [event for event in scan.events if not event.dismissed and event.signature.role != "informational"]
     suspects = scan.stuck.ranks if scan.stuck is not None else _collectives(live, topology)
     causes = [event for event in live if event.signature.role in _SUPPORTING and event.weight > 0]
-    for cause in causes:
-        for event in live:
-            if event is not cause and event.explained_by is None and _explains(cause, event, topology):
-                event.explained_by = cause
+    _link(causes, live, topology)
     free = [event for event in causes if not _explained(event)]
     if not free:
         free = [event for event in live if event.signature.role == "symptom" and not _explained(event)]
@@ -80,6 +77,36 @@ def find_cause(scan: Scan, topology: Topology) -> Finding:
     strong = _without_survivors([event for event in free if event.weight >= STRONG])
     chosen = _first(strong) if strong else max(free, key=lambda e: (e.weight, e.signature.priority > GENERIC, -e.line))
     return Finding(chosen, _supporting(chosen, live, topology), [e for e in strong if e is not chosen], suspects)
+
+
+def _link(causes: list[Event], live: list[Event], topology: Topology) -> None:
+    """Give every event the first of the causes that it follows from. Thousands of ranks may all print several causes,
+    so a cause looks only at what follows from anything, and at the kinds that it is known to explain."""
+    open_ = [event for event in live if event.explained_by is None]
+    followers = [event for event in open_ if _follows_from_anything(event)]
+    kinds: dict[str, list[Event]] = {}
+    for event in open_:
+        if not _follows_from_anything(event):
+            kinds.setdefault(event.signature.subcategory, []).append(event)
+
+    def left(cause: Event, events: list[Event]) -> list[Event]:
+        remaining = []
+        for event in events:
+            if event is not cause and _explains(cause, event, topology):
+                event.explained_by = cause
+            else:
+                remaining.append(event)
+        return remaining
+
+    for cause in causes:
+        followers = left(cause, followers)
+        own = {cause.signature.subcategory} if cause.writer != "job" else set()
+        for kind in (cause.signature.explains | own) & kinds.keys():
+            kinds[kind] = left(cause, kinds[kind])
+
+
+def _follows_from_anything(event: Event) -> bool:
+    return event.signature.role in ("echo", "symptom") and event.signature.weight < STRONG
 
 
 def take_stuck(scan: Scan, topology: Topology) -> None:
@@ -126,7 +153,7 @@ def _explains(cause: Event, event: Event, topology: Topology) -> bool:
     platform = cause.writer != "job"
     if not cause.signature.looks_back and _later(cause, event, REPORT_DELAY_S if platform else SKEW_S):
         return False
-    if event.signature.role in ("echo", "symptom") and event.signature.weight < STRONG:
+    if _follows_from_anything(event):
         return cause.weight >= STRONG or event.signature.subcategory in cause.signature.explains
     if cause.signature.scope != "job" and not _together(cause, event, topology):
         return False
