@@ -45,15 +45,15 @@ _WIDTH_STEP = 0.02
 _WIDTH_REACH = 2.0
 _LEAST_WIDTH = 0.05
 
-_EXPERTS = ("last two", "same request", "same name", "same request, last", "share of the request", "alike", "everyone")
+EXPERTS = ("last two", "same request", "same name", "same request, last", "share of the request", "alike", "everyone")
 
 
 @dataclass(slots=True)
 class _Scores:
     """Discounted mistakes of each expert."""
 
-    loss: list[float] = field(default_factory=lambda: [0.0] * len(_EXPERTS))
-    count: list[float] = field(default_factory=lambda: [0.0] * len(_EXPERTS))
+    loss: list[float] = field(default_factory=lambda: [0.0] * len(EXPERTS))
+    count: list[float] = field(default_factory=lambda: [0.0] * len(EXPERTS))
 
     def add(self, guesses: list[float | None], truth: float, keep: float) -> None:
         for i, guess in enumerate(guesses):
@@ -92,6 +92,14 @@ class OnlineDurationPredictor:
         if len(self._guesses) < _KEPT_GUESSES:
             self._guesses[record.job_id] = (guesses, middle)
         return _cut(math.exp(middle), record.requested_s)
+
+    def opinions(self, record: JobRecord) -> tuple[float, list[float | None]]:
+        """What `predict` would answer, in seconds, and each expert's guess (log of seconds; None: no idea).
+
+        Nothing is kept: the experts are not judged by it.
+        """
+        guesses = self._ask(record)
+        return _cut(math.exp(self._combined(record, guesses)), record.requested_s), guesses
 
     def quantiles(self, record: JobRecord) -> Quantiles:
         """Quantiles from the mistakes made lately, this user's own first. ``record.duration_s`` is not read.
