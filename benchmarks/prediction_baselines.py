@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from analyzers.history.index import end_s
 from analyzers.types import JobRecord
+from predictors.stacked import ended_s
 from schedmate.trace_files import lines
 
 Floats = NDArray[np.float64]
@@ -59,7 +59,7 @@ def in_time(records: Sequence[JobRecord]) -> Iterator[tuple[JobRecord, list[JobR
         while running and running[0][0] <= record.submit_s:
             ended.append(heapq.heappop(running)[2])
         yield record, ended
-        heapq.heappush(running, (end_s(record), number, record))
+        heapq.heappush(running, (ended_s(record), number, record))
 
 
 def last_two(records: Sequence[JobRecord]) -> Floats:

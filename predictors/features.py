@@ -117,7 +117,7 @@ class Past:
 
     def started(self, job_id: str, at_s: float) -> None:
         """A job in flight started running."""
-        self._started_s[job_id] = at_s
+        self._started_s[job_id] = at_s  # forgotten when it has ended
 
     def ended(self, record: JobRecord, at_s: float) -> None:
         """A job has ended after ``record.duration_s``."""

@@ -69,6 +69,14 @@ class _User:
     residuals: deque[float] = field(default_factory=lambda: deque(maxlen=_USER_RESIDUALS))
 
 
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """Each expert's guess, in the order of `EXPERTS` (None: no idea), and what they make of it: logs of seconds."""
+
+    guesses: list[float | None]
+    middle: float
+
+
 class OnlineDurationPredictor:
     """``predict(record)`` in seconds, then ``observe(record)`` when it has ended, in any interleaving.
 
@@ -87,19 +95,19 @@ class OnlineDurationPredictor:
 
     def predict(self, record: JobRecord) -> float:
         """The median of the runtime in seconds, at most the requested time; ``record.duration_s`` is not read."""
+        opinion = self.opinion(record)
+        self.keep(record.job_id, opinion)
+        return _cut(math.exp(opinion.middle), record.requested_s)
+
+    def opinion(self, record: JobRecord) -> Opinion:
+        """What the experts say of a job; nothing is kept, so they are not judged by it."""
         guesses = self._ask(record)
-        middle = self._combined(record, guesses)
+        return Opinion(guesses, self._combined(record, guesses))
+
+    def keep(self, job_id: str, opinion: Opinion) -> None:
+        """The experts are judged by this opinion when the job has ended."""
         if len(self._guesses) < _KEPT_GUESSES:
-            self._guesses[record.job_id] = (guesses, middle)
-        return _cut(math.exp(middle), record.requested_s)
-
-    def opinions(self, record: JobRecord) -> tuple[float, list[float | None]]:
-        """What `predict` would answer, in seconds, and each expert's guess (log of seconds; None: no idea).
-
-        Nothing is kept: the experts are not judged by it.
-        """
-        guesses = self._ask(record)
-        return _cut(math.exp(self._combined(record, guesses)), record.requested_s), guesses
+            self._guesses[job_id] = (opinion.guesses, opinion.middle)
 
     def quantiles(self, record: JobRecord) -> Quantiles:
         """Quantiles from the mistakes made lately, this user's own first. ``record.duration_s`` is not read.

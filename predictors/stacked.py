@@ -26,7 +26,7 @@ from predictors.boosted_outcome import BoostedOutcomes, Ending, kind_of_end
 from predictors.conformal import LEVELS, AdaptiveBounds
 from predictors.features import NAMES, UNKNOWN, Past, log_s, table
 from predictors.forecast import Forecast
-from predictors.online import EXPERTS, OnlineDurationPredictor
+from predictors.online import EXPERTS, OnlineDurationPredictor, Opinion
 
 #: The names of the numbers in a row, for explanations and for the files models are kept in.
 COLUMNS: tuple[str, ...] = (*NAMES, "experts together", *(f"expert: {name}" for name in EXPERTS))
@@ -98,7 +98,7 @@ class StackedDurations:
 
     def peek(self, record: JobRecord) -> Forecast:
         """As `ask`, of a job that may never be submitted: nothing is kept."""
-        asked = self._known(record)
+        asked = self._known(record, self._experts.opinion(record))
         return self._forecast(asked, self._raw([asked])[0] if self._boosted.ready else None)
 
     def started(self, job_id: str, at_s: float) -> None:
@@ -106,8 +106,8 @@ class StackedDurations:
         self._past.started(job_id, at_s)
 
     def observe(self, record: JobRecord, at_s: float | None = None) -> None:
-        """Learn from a job that has ended, at ``at_s`` if not at its start plus its duration."""
-        asked = self._end(record, end_s(record) if at_s is None else at_s)
+        """Learn from a job that has ended, at ``at_s`` if not when its record says."""
+        asked = self._end(record, ended_s(record) if at_s is None else at_s)
         if asked is not None:
             self._learn(asked, record)
             if self._due():
@@ -122,7 +122,7 @@ class StackedDurations:
         """
         asked: list[_Asked] = []
         order: list[tuple[bool, int]] = []  # (ended, job)
-        for kind, number in _events(records):
+        for kind, number in events(records):
             record = records[number]
             if kind == "asked":
                 asked.append(self._note(record))
@@ -130,13 +130,14 @@ class StackedDurations:
             elif kind == "started":
                 self.started(record.job_id, record.start_s or 0.0)
             else:
-                self._end(record, end_s(record))
+                self._end(record, ended_s(record))
                 order.append((True, number))
         return self._second_pass(records, asked, order, 0 if calibrate_last is None else len(records) - calibrate_last)
 
     def train(self) -> None:
-        """Train anew on the window now, whatever the schedule says."""
-        self._train(self._ended)
+        """Train anew on the window now, whatever the schedule says; below `FIRST_TRAINING_JOBS` the experts answer."""
+        if len(self._ended) >= FIRST_TRAINING_JOBS:
+            self._train(self._ended)
 
     def _second_pass(
         self, records: Sequence[JobRecord], asked: list[_Asked], order: list[tuple[bool, int]], first: int
@@ -171,15 +172,17 @@ class StackedDurations:
                 break
         return dict(zip(numbers, self._raw([asked[n] for n in numbers]), strict=True))
 
-    def _known(self, record: JobRecord) -> _Asked:
-        experts_s, guesses = self._experts.opinions(record)
-        row = [*self._past.row(record), log(experts_s), *(UNKNOWN if guess is None else guess for guess in guesses)]
+    def _known(self, record: JobRecord, opinion: Opinion) -> _Asked:
         limit_s = record.requested_s or None
-        return _Asked(array("f", row), limit_s or _NO_REQUEST_S, limit_s, experts_s, self.group_of(record))
+        experts_s = max(1.0, min(math.exp(opinion.middle), limit_s or math.inf))
+        guesses = (UNKNOWN if guess is None else guess for guess in opinion.guesses)
+        row = array("f", [*self._past.row(record), log(experts_s), *guesses])
+        return _Asked(row, limit_s or _NO_REQUEST_S, limit_s, experts_s, self.group_of(record))
 
     def _note(self, record: JobRecord) -> _Asked:
-        asked = self._open[record.job_id] = self._known(record)
-        self._experts.predict(record)
+        opinion = self._experts.opinion(record)
+        asked = self._open[record.job_id] = self._known(record, opinion)
+        self._experts.keep(record.job_id, opinion)
         self._past.submitted(record)
         return asked
 
@@ -244,18 +247,32 @@ class StackedDurations:
 
 #: So many jobs are asked about at once at most.
 _BLOCK = 4_096
-_ENDED, _STARTED = 0, 1
+_STARTED, _ENDED = 0, 1
 
 
-def _events(records: Sequence[JobRecord]) -> Iterator[tuple[str, int]]:
-    """("asked" | "started" | "ended", job) in order of time; what ended or started by a submission comes before it."""
+def ended_s(record: JobRecord) -> float:
+    """When a job's end was known: after its last run where it was started more than once."""
+    return max(end_s(record), record.end_s or 0.0)
+
+
+def events(records: Sequence[JobRecord]) -> Iterator[tuple[str, int]]:
+    """("asked" | "started" | "ended", job) in order of time; what ended or started by a submission comes before it.
+
+    ``records`` in order of submission. Those still running after the last submission end after it.
+    """
     waiting: list[tuple[float, int, int]] = []
     for number, record in enumerate(records):
         while waiting and waiting[0][0] <= record.submit_s:
-            _, kind, job = heapq.heappop(waiting)
-            yield ("ended" if kind == _ENDED else "started"), job
+            yield _told(heapq.heappop(waiting))
         yield "asked", number
         if record.start_s is not None:
             heapq.heappush(waiting, (record.start_s, _STARTED, number))
         if record.duration_s is not None:
-            heapq.heappush(waiting, (end_s(record), _ENDED, number))
+            heapq.heappush(waiting, (ended_s(record), _ENDED, number))
+    while waiting:
+        yield _told(heapq.heappop(waiting))
+
+
+def _told(event: tuple[float, int, int]) -> tuple[str, int]:
+    _, kind, job = event
+    return ("ended" if kind == _ENDED else "started"), job
