@@ -107,7 +107,7 @@ def outcome_lines(records: Sequence[JobRecord], forecasts: Sequence[Forecast]) -
     """Brier score of every way to end against the trace's own base rate, and how reliable "completed" is."""
     asked = [(r, f.ending) for r, f in zip(records, forecasts, strict=True) if f.ending and r.outcome]
     if not asked:
-        return ["Outcomes: n/a (the trace names none, or one only)."]
+        return ["Outcomes: n/a (too few jobs, or the trace names no outcome or one only)."]
     kinds = np.array([kind_of_end(record) for record, _ in asked])
     early = np.array([k == "failed" and (r.duration_s or 0) <= EARLY_S for k, (r, _) in zip(kinds, asked, strict=True)])
     told = {"completed": np.array([ending.outcome.completed for _, ending in asked])}
@@ -156,7 +156,8 @@ def tell(path: Path, jobs: int | None, similar: int) -> None:
         print(error_row("user's last two", last_two(records), actual_s))
     for of_request, name in ((False, "of seconds"), (True, "of the share of the request")):
         guess_s = boosted_on_metadata(records, of_request=of_request)
-        print(error_row(f"gradient boosting, L1, metadata, {name}", guess_s, actual_s))
+        if guess_s is not None:
+            print(error_row(f"gradient boosting, L1, metadata, {name}", guess_s, actual_s))
     print(error_row("experts alone (replays)", experts_alone(records), actual_s))
     print(error_row("stacked", np.array([forecast.point_s for forecast in forecasts]), actual_s))
     if similar:

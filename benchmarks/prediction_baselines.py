@@ -79,11 +79,11 @@ def last_two(records: Sequence[JobRecord]) -> Floats:
     return np.array(guesses)
 
 
-def boosted_on_metadata(records: Sequence[JobRecord], *, of_request: bool) -> Floats:
+def boosted_on_metadata(records: Sequence[JobRecord], *, of_request: bool) -> Floats | None:
     """Gradient boosting with L1 loss on what a submission says: user, request, size, hour, weekday. Seconds.
 
     Trained anew whenever 30 % more jobs have ended, as the predictor is. ``of_request``: the share of the request,
-    weighted by it, is learned in place of the seconds (the same loss, and more careful).
+    weighted by it, is learned in place of the seconds (the same loss, and more careful). None: too few jobs to train.
     """
     from sklearn.ensemble import HistGradientBoostingRegressor
 
@@ -120,6 +120,8 @@ def boosted_on_metadata(records: Sequence[JobRecord], *, of_request: bool) -> Fl
             model.fit(rows[known][:, varies], duration_s[known] / scale_s[known], sample_weight=scale_s[known])
             next_training = math.ceil(len(known) * _GROWTH)
     answer(len(records))
+    if model is None:
+        return None
     return np.clip(guesses, 1.0, np.where(np.isnan(request_s), np.inf, request_s))
 
 
