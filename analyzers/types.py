@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -142,14 +143,28 @@ class Echo:
 
 
 @dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint as a log tells of it. ``path`` as printed; ``step`` and ``epoch`` that it is of, by the line or its
+    path, else the latest before it; ``time`` on the log's own clock, without a zone."""
+
+    path: str | None
+    step: int | None
+    epoch: float | None
+    time: datetime | None
+    evidence: LogEvidence
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How far a job is, read from its log.
 
     ``seconds_per_step`` is at the present pace; ``eta_seconds`` counts from the last record to the end of the
     whole run, pauses that keep coming included, and ``eta_range`` holds it in four of five runs that go on as they
     have. ``last_loss`` is a number or the string ``"nan"``. ``ended`` is how the log ends where it says so.
-    ``not_understood`` names what no line of the log was understood to hold: then trouble may be missed. What the log
-    does not say is None.
+    ``not_understood`` names what no line of the log was understood to hold: then trouble may be missed.
+    ``checkpoint`` is the latest that was written completely, ``unsafe_checkpoint`` a later one that failed or is not
+    known to be complete. ``metrics`` are the last values of what else is measured, by name. What the log does not say
+    is None.
     """
 
     current_step: int | None = None
@@ -165,17 +180,27 @@ class Progress:
     format: str | None = None
     ended: Outcome | None = None
     not_understood: tuple[Literal["counter", "time"], ...] = ()
+    checkpoint: Checkpoint | None = None
+    unsafe_checkpoint: Checkpoint | None = None
+    metrics: tuple[tuple[str, float | str], ...] = ()
+
+
+#: On whose word nodes are named: a file that only the platform writes (kernel, scheduler, Kubernetes, a node's
+#: service), logs of several jobs, or the job's log alone, in which a program can print whatever it likes.
+NodeProof = Literal["platform", "several-jobs", "job-log"]
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why a job failed. ``evidence`` is best first; ``retryable``: is rerunning unchanged expected to help."""
+    """Why a job failed. ``evidence`` is best first; ``retryable``: is rerunning unchanged expected to help.
+    ``node_proof`` says on whose word ``culprit_nodes`` are named, None where there are none."""
 
     category: Category
     subcategory: str
     confidence: float
     culprit_ranks: tuple[int, ...] = ()
     culprit_nodes: tuple[str, ...] = ()
+    node_proof: NodeProof | None = None
     evidence: tuple[LogEvidence, ...] = ()
     echoes: tuple[Echo, ...] = ()
     retryable: bool | None = None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import BinaryIO
 
 from analyzers.logs import anomaly
+from analyzers.logs.checkpoints import restart_points
 from analyzers.logs.choosing import choose, completed, other_work, without_torn_end
 from analyzers.logs.countless import from_epochs, from_losses, printable
 from analyzers.logs.fields import Role
@@ -20,7 +21,7 @@ from analyzers.logs.remaining import Remaining, remaining
 from analyzers.logs.scan import Detail, feed, feed_blocks
 from analyzers.logs.series import Record, Series
 from analyzers.logs.tracker import Tracker
-from analyzers.types import Anomaly, LogEvidence, Progress
+from analyzers.types import Anomaly, Checkpoint, LogEvidence, Progress
 
 #: A counter with an unknown name must have come this often before its own standstill is a stall.
 _TRUSTED_COUNT = 20
@@ -66,8 +67,23 @@ def _tracker(now: datetime | None) -> Tracker:
     )
 
 
+def restart_point(path: Path, *, warn: Callable[[str], None] = _ignore) -> Checkpoint | None:
+    """The latest checkpoint that a job's logs (a file, or a folder of them) tell to be written completely, or None.
+
+    For a requeue: what the log only says to have begun, or to have failed, is left out. Raises `UserError` as
+    `read_progress`.
+    """
+    return read_progress(path, warn=warn).checkpoint
+
+
 def assess(tracker: Tracker) -> Progress:
     """What the tracker's series amount to."""
+    safe, unsafe = restart_points(watch for some in tracker.saves.values() for watch in some.values())
+    metrics = tuple((name, printable(value)) for name, value in sorted(tracker.measured.items()))
+    return replace(_assess(tracker), checkpoint=safe, unsafe_checkpoint=unsafe, metrics=metrics)
+
+
+def _assess(tracker: Tracker) -> Progress:
     main = choose(tracker)
     if main is not None and not _is_beside_epochs(main, tracker):
         return with_outlook(_Assessment(tracker, main).progress(), tracker, main)

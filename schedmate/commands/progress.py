@@ -14,7 +14,7 @@ from schedmate.console import err, out, print_json, safe
 
 if TYPE_CHECKING:
     from analyzers.logs.follow import Followed
-    from analyzers.types import Progress
+    from analyzers.types import Checkpoint, Progress
 
 _ANOMALIES = {
     "stall": "stalled: no progress for much longer than usual",
@@ -118,7 +118,22 @@ def _contract(found: Progress, warnings: list[str]) -> dict[str, Any]:
         "format": found.format,
         "ended": found.ended,
         "not_understood": found.not_understood,
+        "checkpoint": _checkpoint(found.checkpoint),
+        "unsafe_checkpoint": _checkpoint(found.unsafe_checkpoint),
+        "metrics": dict(found.metrics),
         "warnings": warnings,
+    }
+
+
+def _checkpoint(known: Checkpoint | None) -> dict[str, Any] | None:
+    if known is None:
+        return None
+    return {
+        "path": known.path,
+        "step": known.step,
+        "epoch": tidy(known.epoch),
+        "time": known.time.isoformat() if known.time is not None else None,
+        "evidence": known.evidence,
     }
 
 
@@ -144,6 +159,11 @@ def _show(found: Progress, log: Path, *, timed: bool) -> None:
     table.add_row("loss", "-" if found.last_loss is None else str(found.last_loss))
     between = f" ({' to '.join(map(clock, found.eta_range))})" if found.eta_range else ""
     table.add_row("time left", "-" if found.eta_seconds is None else clock(found.eta_seconds) + between)
+    for name, value in found.metrics:
+        table.add_row(name.replace("_per_second", "/s").replace("_per_gpu", "/gpu").replace("_", " "), _short(value))
+    for name, known in (("checkpoint", found.checkpoint), ("unsafe", found.unsafe_checkpoint)):
+        if known is not None:
+            table.add_row(name, _where(known) + (" (failed, or not known to be complete)" if name == "unsafe" else ""))
     if found.ended is not None:
         table.add_row("ended", _ENDS[found.ended] if found.ended == "completed" else f"[red]{_ENDS[found.ended]}[/]")
     if found.anomaly:
@@ -153,6 +173,19 @@ def _show(found: Progress, log: Path, *, timed: bool) -> None:
     for line in found.evidence:
         table.add_row("", f"[dim]{safe(line.file)}:{line.line}[/] {safe(line.text.strip(), 160)}")
     out().print(table)
+
+
+def _short(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:,.6g}"
+
+
+def _where(known: Checkpoint) -> str:
+    """Which checkpoint, in words."""
+    of_step = f"step {known.step}" if known.step is not None else f"epoch {tidy(known.epoch)}"
+    parts = [of_step] if known.step is not None or known.epoch is not None else []
+    parts += [f"{known.time:%Y-%m-%d %H:%M:%S}"] if known.time is not None else []
+    parts += [safe(known.path, 120)] if known.path is not None else []
+    return ", ".join(parts) or f"[dim]{safe(known.evidence.file)}:{known.evidence.line}[/]"
 
 
 def _looked_for(log: Path) -> str:
