@@ -10,6 +10,7 @@ import math
 from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -23,6 +24,8 @@ _KEPT = 40
 _SUBMISSIONS = 10
 _ENDINGS = 20
 _EVERYONE = 200
+#: Of a user's jobs in flight so many, the newest, are compared: a row costs the same however long an array is.
+_FLIGHT_COMPARED = 1_000
 #: Submissions this close together are one batch.
 _BATCH_S = 60.0
 _HOUR_S, _DAY_S = 3_600.0, 86_400.0
@@ -145,8 +148,9 @@ class Past:
 
     def _flight(self, user: _User, record: JobRecord) -> Iterator[float]:
         now_s = record.submit_s
-        alike = [each for each in user.in_flight.values() if _alike(each, record)]
-        ran = [now_s - self._started_s[job] for job in user.in_flight if job in self._started_s]
+        newest = list(islice(reversed(user.in_flight.values()), _FLIGHT_COMPARED))
+        alike = [each for each in newest if _alike(each, record)]
+        ran = [now_s - self._started_s[each.job_id] for each in newest if each.job_id in self._started_s]
         ran_alike = [now_s - self._started_s[each.job_id] for each in alike if each.job_id in self._started_s]
         yield float(len(user.in_flight))
         yield float(len(alike))
