@@ -13,9 +13,7 @@ from analyzers.failures.clearing import (
     clear_attempts,
     clear_folders,
     clear_foreign,
-    clear_managed,
     clear_outlived,
-    clear_started,
     clear_survived,
     clear_teardown,
     place_events,
@@ -24,6 +22,13 @@ from analyzers.failures.culprit import culprits, node_proof, recurs_on_other_nod
 from analyzers.failures.events import Event, Scan
 from analyzers.failures.flight_recorder import find_stuck, read_dumps
 from analyzers.failures.joining import join_messages, recall
+from analyzers.failures.overcome import (
+    clear_brief_outages,
+    clear_managed,
+    clear_started,
+    doubt_other_nodes,
+    doubt_talked_over,
+)
 from analyzers.failures.reasoner import DECIDES, STRONG, Finding, find_cause, settle, take_stuck
 from analyzers.failures.scan import Scanner
 from analyzers.failures.signatures import FileSignatureStore, Signature, load_signatures
@@ -80,13 +85,45 @@ def diagnose(
 
 def investigate(path: Path, *, signatures: SignatureStore | None = None) -> tuple[Diagnosis, tuple[Moment, ...]]:
     """As `diagnose`, with what happened when on which rank."""
+    found, scan, topology = examine(path, signatures=signatures)
+    return found, moments(scan, topology, found)
+
+
+def examine(path: Path, *, signatures: SignatureStore | None = None) -> tuple[Diagnosis, Scan, Topology]:
+    """As `diagnose`, with what was read."""
     warnings: list[str] = []
     files = discover(Path(path), warnings.append)
-    texts = [file for file in files if file.kind != "recorder"]
-    scan, topology = _scanner_for(texts, signatures).read(texts, warnings.append)
+    return _examined(files, _scanner_for(_texts(files), signatures), warnings)
+
+
+class Diagnoser:
+    """A set of signatures for any number of jobs; compiled once, and into an automaton when that pays."""
+
+    def __init__(self, signatures: tuple[Signature, ...]) -> None:
+        self._signatures = signatures
+        self._bytes_read = 0
+        self._scanner = Scanner(signatures, None)
+        self._tried_automaton = self._scanner.is_compiled
+
+    def examine(self, path: Path) -> tuple[Diagnosis, Scan, Topology]:
+        """As the function `examine`."""
+        warnings: list[str] = []
+        files = discover(Path(path), warnings.append)
+        self._bytes_read += sum(_size(file.path) for file in _texts(files))
+        if not self._tried_automaton and self._bytes_read >= AUTOMATON_FROM_BYTES:
+            self._tried_automaton = True
+            self._scanner = Scanner(self._signatures, True)
+        return _examined(files, self._scanner, warnings)
+
+
+def _examined(files: list[LogFile], scanner: Scanner, warnings: list[str]) -> tuple[Diagnosis, Scan, Topology]:
+    scan, topology = scanner.read(_texts(files), warnings.append)
     scan.stuck = find_stuck(read_dumps((file for file in files if file.kind == "recorder"), warnings.append))
-    found = conclude(scan, topology, warnings)
-    return found, moments(scan, topology, found)
+    return conclude(scan, topology, warnings), scan, topology
+
+
+def _texts(files: list[LogFile]) -> list[LogFile]:
+    return [file for file in files if file.kind != "recorder"]
 
 
 def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
@@ -106,6 +143,9 @@ def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
     clear_teardown(scan)
     clear_started(scan)
     clear_managed(scan)
+    doubt_talked_over(scan)
+    doubt_other_nodes(scan, topology)
+    clear_brief_outages(scan)
     if own is not None:
         _take_state(own, scan)
     finding = find_cause(scan, topology)
