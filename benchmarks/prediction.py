@@ -1,95 +1,55 @@
 """How good the predictions are on a real trace, in order of time and without look-ahead.
 
-Run: python benchmarks/prediction.py TRACE [--sample 3000]
+Run: python -m benchmarks.prediction TRACE [--jobs N] [--similar 3000]
+     python -m benchmarks.prediction --latency [--jobs 1000000]
 For example on the KTH SP2 log of the Parallel Workloads Archive (real data, 1996-97; acknowledge Lars Malinowsky).
 
-A job's record may be used from the moment it had ended in the trace (start plus runtime; submission plus runtime where
-the trace has no start). Nothing else of the future is visible. "Last two" is the mean of the user's last two runtimes
-(Tsafrir, Etsion and Feitelson, IEEE TPDS 2007). Both baselines are cut at the requested time, as the predictions are.
+Jobs are asked about in order of submission. A job's record may be used from the moment it had ended in the trace (start
+plus runtime; submission plus runtime where the trace has no start); before, only that it was submitted and started.
+Whoever has fewer than 10 ended jobs at that moment is a new user, fewer than 100 a light one, others are heavy.
 """
 
 from __future__ import annotations
 
 import argparse
-import heapq
 import random
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analyzers.history import MemoryHistoryStore
-from analyzers.history.index import end_s
 from analyzers.types import JobRecord, SourceFacts, Submission
+from benchmarks.prediction_baselines import as_asked, boosted_on_metadata, in_time, last_two
 from predictors import OnlineDurationPredictor, predict
-from predictors.types import OutcomeProbabilities
+from predictors.boosted_outcome import EARLY_S, kind_of_end
+from predictors.forecast import Forecast
+from predictors.stacked import HEAVY_USER_JOBS, NEW_USER_JOBS, StackedDurations
 from schedmate.traces import open_trace, told_skips
 
-OUTCOMES = ("completed", "failed", "cancelled", "timeout")
-_NO_REQUEST_S = 700.0  # what a baseline says of a job without request and without past
+Floats = NDArray[np.float64]
+SHARES = (0.5, 0.8, 0.95)
+_BINS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
 
 
-@dataclass
-class Result:
-    """Guesses in seconds and whether the 80 % interval and the 99 % quantile held, in order of submission."""
-
-    actual_s: list[float]
-    guess_s: list[float]
-    inside_80: list[bool]
-    below_99: list[bool]
-
-
-def in_time(records: Sequence[JobRecord]) -> Iterator[tuple[JobRecord, list[JobRecord]]]:
-    """Each job in order of submission with the jobs that ended since the one before."""
-    running: list[tuple[float, int, JobRecord]] = []
-    for number, record in enumerate(records):
-        ended = []
-        while running and running[0][0] <= record.submit_s:
-            ended.append(heapq.heappop(running)[2])
-        yield record, ended
-        heapq.heappush(running, (end_s(record), number, record))
-
-
-def online(records: Sequence[JobRecord]) -> Result:
-    """The predictor that replays use."""
-    predictor, result = OnlineDurationPredictor(), Result([], [], [], [])
+def experts_alone(records: Sequence[JobRecord]) -> Floats:
+    """The predictor that replays use, in seconds."""
+    predictor, guesses = OnlineDurationPredictor(), []
     for record, ended in in_time(records):
         for past in ended:
             predictor.observe(past)
-        asked = replace(record, duration_s=None)
-        quantiles = predictor.quantiles(asked)
-        actual_s = record.duration_s or 0.0
-        result.actual_s.append(actual_s)
-        result.guess_s.append(predictor.predict(asked))
-        result.inside_80.append(quantiles.p10 <= actual_s <= quantiles.p90)
-        result.below_99.append(actual_s <= quantiles.p99)
-    return result
+        guesses.append(predictor.predict(replace(record, duration_s=None)))
+    return np.array(guesses)
 
 
-def last_two(records: Sequence[JobRecord]) -> list[float]:
-    """The mean of the user's last two runtimes, the request where there are none."""
-    past: dict[str | None, list[float]] = defaultdict(list)
-    guesses = []
-    for record, ended in in_time(records):
-        for job in ended:
-            past[job.user].append(job.duration_s or 0.0)
-        seen = past[record.user][-2:]
-        request_s = record.requested_s or _NO_REQUEST_S
-        guess_s = sum(seen) / len(seen) if seen else request_s
-        guesses.append(min(guess_s, record.requested_s) if record.requested_s else guess_s)
-    return guesses
-
-
-def from_history(
-    records: Sequence[JobRecord], chosen: Sequence[int]
-) -> tuple[Result, list[OutcomeProbabilities], float]:
-    """What `schedmate predict` says of the chosen jobs without any source; also the 99 % latency in ms."""
-    history, result, outcomes, took_s = MemoryHistoryStore(records), Result([], [], [], []), [], []
-    for number in chosen:
-        record = records[number]
+def from_history(records: Sequence[JobRecord], chosen: Sequence[int]) -> Floats:
+    """What `schedmate predict` says of the chosen jobs without any source, in seconds."""
+    history, guesses = MemoryHistoryStore(records), []
+    for record in (records[number] for number in chosen):
         submission = Submission(
             command=record.command or "",
             user=record.user,
@@ -99,74 +59,132 @@ def from_history(
             limit_s=record.requested_s,
             submit_s=record.submit_s,
         )
-        start = time.perf_counter()
-        prediction = predict(submission, SourceFacts(), history)
-        took_s.append(time.perf_counter() - start)
-        actual_s, quantiles = record.duration_s or 0.0, prediction.duration_s
-        result.actual_s.append(actual_s)
-        result.guess_s.append(quantiles.p50)
-        result.inside_80.append(quantiles.p10 <= actual_s <= quantiles.p90)
-        result.below_99.append(actual_s <= quantiles.p99)
-        outcomes.append(prediction.outcome)
-    return result, outcomes, float(np.percentile(took_s, 99) * 1e3)
+        guesses.append(predict(submission, SourceFacts(), history).duration_s.p50)
+    return np.array(guesses)
 
 
-def row(name: str, guess_s: Sequence[float], actual_s: Sequence[float], result: Result | None = None) -> str:
-    """One line of the table."""
-    error_s = np.abs(np.asarray(guess_s) - np.asarray(actual_s))
-    text = f"| {name:<42} | {len(actual_s):>6,} | {np.median(error_s):>8,.0f} | {error_s.mean():>8,.0f} |"
-    if result is None:
-        return f"{text} {'':>9} | {'':>17} | {'':>9} |"
-    inside = np.asarray(result.inside_80, dtype=float)
-    thirds = " / ".join(f"{part.mean() * 100:.0f}" for part in np.array_split(inside, 3))
-    return f"{text} {inside.mean() * 100:>7.1f} % | {thirds:>17} | {np.mean(result.below_99) * 100:>7.1f} % |"
+def error_row(name: str, guess_s: Floats, actual_s: Floats) -> str:
+    """Mean and median absolute error, and the mean on each third, in seconds."""
+    error_s = np.abs(guess_s - actual_s)
+    thirds = " / ".join(f"{part.mean():,.0f}" for part in np.array_split(error_s, 3))
+    return f"| {name} | {len(actual_s):,} | {error_s.mean():,.0f} | {np.median(error_s):,.0f} | {thirds} |"
 
 
-def outcome_lines(records: Sequence[JobRecord], predicted: Sequence[OutcomeProbabilities]) -> list[str]:
-    """Brier score of "completes" against always saying the trace's own base rate."""
-    known = [(r.outcome, p) for r, p in zip(records, predicted, strict=True) if r.outcome is not None]
-    if not known:
-        return ["outcomes: the trace has none (n/a)"]
-    completed = np.array([outcome == "completed" for outcome, _ in known], dtype=float)
-    said = np.array([p.completed for _, p in known])
-    rate = completed.mean()
+def coverage_rows(forecasts: Sequence[Forecast], actual_s: Floats, classes: Sequence[str]) -> list[str]:
+    """The share of jobs (%) within their 50, 80 and 95 % intervals: all, by third of the trace, by class of user."""
+    inside = {share: _inside(forecasts, actual_s, share) for share in SHARES}
+    everyone = np.arange(len(actual_s))
+    parts = {"all jobs": everyone}
+    parts |= {f"third {i} of the trace": part for i, part in enumerate(np.array_split(everyone, 3), start=1)}
+    named = np.asarray(classes)
+    parts |= {f"{name} users": np.flatnonzero(named == name) for name in ("new", "light", "heavy")}
     return [
-        f"outcome 'completed': Brier {np.mean((said - completed) ** 2):.4f}, "
-        f"always saying the base rate of {rate:.1%}: {rate * (1 - rate):.4f}"
+        f"| {name} | {len(part):,} | " + " | ".join(f"{inside[share][part].mean():.1%}" for share in SHARES) + " |"
+        for name, part in parts.items()
+        if len(part)
     ]
 
 
-def main() -> None:
-    """Read a trace, print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trace", type=Path)
-    parser.add_argument("--sample", type=int, default=3_000, help="jobs to ask `predict` about (default 3000)")
-    arguments = parser.parse_args()
-    stream, notes = open_trace(arguments.trace)
-    records = sorted(stream, key=lambda record: record.submit_s)
-    print(*told_skips(arguments.trace, notes), sep="\n")
-    chosen = sorted(random.Random(0).sample(range(len(records)), min(arguments.sample, len(records))))
-    asked = [records[number] for number in chosen]
+def _inside(forecasts: Sequence[Forecast], actual_s: Floats, share: float) -> NDArray[np.bool_]:
+    bounds = np.array([forecast.interval_s(share) for forecast in forecasts])
+    hair = 1e-9  # a job killed at a limit that is the bound is inside
+    return (bounds[:, 0] <= actual_s * (1 + hair)) & (actual_s <= bounds[:, 1] * (1 + hair))
 
-    start = time.perf_counter()
-    live = online(records)
-    each_us = (time.perf_counter() - start) / len(records) * 1e6
-    stored, outcomes, latency_ms = from_history(records, chosen)
-    requests = [record.requested_s for record in records]
 
-    print(f"\n{arguments.trace.name}: errors in seconds, time-ordered, no look-ahead\n")
-    print(f"| {'predictor':<42} |   jobs |   median |     mean | in 80 % i | by third of trace | below p99 |")
-    print(f"|{'-' * 44}|--------|----------|----------|-----------|-------------------|-----------|")
-    if all(request is not None for request in requests):
-        print(row("requested time", [request or 0.0 for request in requests], live.actual_s))
+def user_classes(records: Sequence[JobRecord]) -> list[str]:
+    """new, light or heavy, by the jobs of the user that had ended."""
+    ended_of: dict[str | None, int] = {}
+    classes = []
+    for record, ended in in_time(records):
+        for job in ended:
+            ended_of[job.user] = ended_of.get(job.user, 0) + 1
+        jobs = ended_of.get(record.user, 0)
+        classes.append("new" if jobs < NEW_USER_JOBS else "light" if jobs < HEAVY_USER_JOBS else "heavy")
+    return classes
+
+
+def outcome_lines(records: Sequence[JobRecord], forecasts: Sequence[Forecast]) -> list[str]:
+    """Brier score of every way to end against the trace's own base rate, and how reliable "completed" is."""
+    asked = [(r, f.ending) for r, f in zip(records, forecasts, strict=True) if f.ending and r.outcome]
+    if not asked:
+        return ["Outcomes: n/a (too few jobs, or the trace names no outcome or one only)."]
+    kinds = np.array([kind_of_end(record) for record, _ in asked])
+    early = np.array([k == "failed" and (r.duration_s or 0) <= EARLY_S for k, (r, _) in zip(kinds, asked, strict=True)])
+    told = {"completed": np.array([ending.outcome.completed for _, ending in asked])}
+    for name in ("failed", "cancelled", "timeout"):
+        told[name] = np.array([getattr(ending.outcome, name) for _, ending in asked])
+    came = {name: kinds == name for name in told} | {f"failed within {EARLY_S:.0f} s": early}
+    told[f"failed within {EARLY_S:.0f} s"] = np.array([ending.fails_early for _, ending in asked])
+    rows = [
+        f"Outcomes of {len(asked):,} jobs.\n",
+        "| ends | share | Brier | base rate's | below it |",
+        "|---|---|---|---|---|",
+    ]
+    for name, truth in came.items():
+        if truth.any():
+            score, base = float(np.mean((told[name] - truth) ** 2)), float(truth.mean() * (1 - truth.mean()))
+            rows.append(f"| {name} | {truth.mean():.1%} | {score:.4f} | {base:.4f} | {1 - score / base:.1%} |")
+    return [*rows, "", *_reliability(told["completed"], came["completed"])]
+
+
+def _reliability(told: Floats, came: NDArray[np.bool_]) -> list[str]:
+    rows = ['| told chance of "completed" | jobs | mean told | came true |', "|---|---|---|---|"]
+    for low, high in pairwise(_BINS):
+        part = (told >= low) & ((told < high) if high < 1 else (told <= high))
+        if part.any():
+            rows.append(
+                f"| {low:.2f}-{high:.2f} | {part.sum():,} | {told[part].mean():.3f} | {came[part].mean():.3f} |"
+            )
+    return rows
+
+
+def tell(path: Path, jobs: int | None, similar: int) -> None:
+    """Print all tables of one trace."""
+    stream, notes = open_trace(path)
+    records = as_asked(sorted(stream, key=lambda record: record.submit_s), path)[:jobs]
+    print(*told_skips(path, notes), sep="\n")
+    actual_s = np.array([record.duration_s or 0.0 for record in records])
+    start = time.process_time()
+    forecasts = [f for f in StackedDurations().replay(records) if f is not None]
+    took_s = time.process_time() - start
+
+    print(f"\n{path.name}: absolute errors in seconds, time-ordered, no look-ahead\n")
+    print("| predictor | jobs | mean | median | mean by third of the trace |\n|---|---|---|---|---|")
+    if all(record.requested_s for record in records):
+        print(error_row("requested time", np.array([record.requested_s or 0.0 for record in records]), actual_s))
     if any(record.user is not None for record in records):
-        print(row("user's last two", last_two(records), live.actual_s))
-    print(row("online predictor (simulate)", live.guess_s, live.actual_s, live))
-    print(row("similar jobs and priors (predict), sampled", stored.guess_s, stored.actual_s, stored))
-    print(row("online predictor on that sample", [live.guess_s[i] for i in chosen], stored.actual_s))
-    print()
-    print(*outcome_lines(asked, outcomes), sep="\n")
-    print(f"online predictor: {each_us:.0f} us a job (predict, quantiles, observe); predict: p99 {latency_ms:.1f} ms")
+        print(error_row("user's last two", last_two(records), actual_s))
+    for of_request, name in ((False, "of seconds"), (True, "of the share of the request")):
+        guess_s = boosted_on_metadata(records, of_request=of_request)
+        if guess_s is not None:
+            print(error_row(f"gradient boosting, L1, metadata, {name}", guess_s, actual_s))
+    print(error_row("experts alone (replays)", experts_alone(records), actual_s))
+    print(error_row("stacked", np.array([forecast.point_s for forecast in forecasts]), actual_s))
+    if similar:
+        chosen = sorted(random.Random(0).sample(range(len(records)), min(similar, len(records))))
+        print(error_row("similar jobs (predict), sampled", from_history(records, chosen), actual_s[chosen]))
+    print("\nStacked: jobs within their intervals\n\n| | jobs | 50 % | 80 % | 95 % |\n|---|---|---|---|---|")
+    print(*coverage_rows(forecasts, actual_s, user_classes(records)), sep="\n")
+    print("", *outcome_lines(records, forecasts), sep="\n")
+    print(f"\nStacked: {took_s:.0f} s of CPU time for the whole replay, trainings included.")
+
+
+def main() -> None:
+    """Read the arguments, print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace", type=Path, nargs="?")
+    parser.add_argument("--jobs", type=int, help="only the first N jobs; with --latency how many to make")
+    parser.add_argument("--similar", type=int, default=0, help="jobs to ask `predict` about as well (slow; default 0)")
+    parser.add_argument("--latency", action="store_true", help="time of a prediction with a long history")
+    arguments = parser.parse_args()
+    if arguments.latency:
+        from benchmarks.prediction_latency import tell_latency
+
+        tell_latency(arguments.jobs or 1_000_000)
+    elif arguments.trace is None:
+        parser.error("name a trace, or --latency")
+    else:
+        tell(arguments.trace, arguments.jobs, arguments.similar)
 
 
 if __name__ == "__main__":

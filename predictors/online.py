@@ -45,15 +45,15 @@ _WIDTH_STEP = 0.02
 _WIDTH_REACH = 2.0
 _LEAST_WIDTH = 0.05
 
-_EXPERTS = ("last two", "same request", "same name", "same request, last", "share of the request", "alike", "everyone")
+EXPERTS = ("last two", "same request", "same name", "same request, last", "share of the request", "alike", "everyone")
 
 
 @dataclass(slots=True)
 class _Scores:
     """Discounted mistakes of each expert."""
 
-    loss: list[float] = field(default_factory=lambda: [0.0] * len(_EXPERTS))
-    count: list[float] = field(default_factory=lambda: [0.0] * len(_EXPERTS))
+    loss: list[float] = field(default_factory=lambda: [0.0] * len(EXPERTS))
+    count: list[float] = field(default_factory=lambda: [0.0] * len(EXPERTS))
 
     def add(self, guesses: list[float | None], truth: float, keep: float) -> None:
         for i, guess in enumerate(guesses):
@@ -67,6 +67,14 @@ class _User:
     jobs: deque[tuple[float, JobRecord]] = field(default_factory=lambda: deque(maxlen=_RECENT))
     scores: _Scores = field(default_factory=_Scores)
     residuals: deque[float] = field(default_factory=lambda: deque(maxlen=_USER_RESIDUALS))
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """Each expert's guess, in the order of `EXPERTS` (None: no idea), and what they make of it: logs of seconds."""
+
+    guesses: list[float | None]
+    middle: float
 
 
 class OnlineDurationPredictor:
@@ -87,11 +95,19 @@ class OnlineDurationPredictor:
 
     def predict(self, record: JobRecord) -> float:
         """The median of the runtime in seconds, at most the requested time; ``record.duration_s`` is not read."""
+        opinion = self.opinion(record)
+        self.keep(record.job_id, opinion)
+        return _cut(math.exp(opinion.middle), record.requested_s)
+
+    def opinion(self, record: JobRecord) -> Opinion:
+        """What the experts say of a job; nothing is kept, so they are not judged by it."""
         guesses = self._ask(record)
-        middle = self._combined(record, guesses)
+        return Opinion(guesses, self._combined(record, guesses))
+
+    def keep(self, job_id: str, opinion: Opinion) -> None:
+        """The experts are judged by this opinion when the job has ended."""
         if len(self._guesses) < _KEPT_GUESSES:
-            self._guesses[record.job_id] = (guesses, middle)
-        return _cut(math.exp(middle), record.requested_s)
+            self._guesses[job_id] = (opinion.guesses, opinion.middle)
 
     def quantiles(self, record: JobRecord) -> Quantiles:
         """Quantiles from the mistakes made lately, this user's own first. ``record.duration_s`` is not read.

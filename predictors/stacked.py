@@ -1,0 +1,278 @@
+"""Durations from everything at once: fast experts, gradient boosting on the past, intervals that are kept honest.
+
+The experts (`online`) repeat what users did last, which is exactly right for most jobs and far off for some. The
+boosting (`boosted`) is never exactly right and seldom far off. The point is the experts' answer held between its
+40 and 70 % quantiles: the median of a mixture of both, which keeps exact hits and loses the worst misses. The bounds
+around it are moved by what happens (`conformal`).
+
+Order of time is the caller's duty: `ask` at submission, `started` when it starts, `observe` when it has ended.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from array import array
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+
+from analyzers.history.index import end_s
+from analyzers.types import JobRecord
+from predictors.boosted import BOOSTED_LEVELS, BoostedShares
+from predictors.boosted_outcome import BoostedOutcomes, Ending, kind_of_end
+from predictors.conformal import LEVELS, AdaptiveBounds
+from predictors.features import NAMES, UNKNOWN, Past, log_s, table
+from predictors.forecast import Forecast
+from predictors.online import EXPERTS, OnlineDurationPredictor, Opinion
+
+#: The names of the numbers in a row, for explanations and for the files models are kept in.
+COLUMNS: tuple[str, ...] = (*NAMES, "experts together", *(f"expert: {name}" for name in EXPERTS))
+#: What a share is of where the trace has no requests: a day.
+_NO_REQUEST_S = 86_400.0
+#: A job killed at its limit is recorded as ending a little later.
+_LIMIT_GRACE_S = 60.0
+#: Boosting starts with this many ended jobs and starts anew whenever there are this much more of them.
+FIRST_TRAINING_JOBS = 300
+_GROWTH = 1.3
+#: The newest jobs that are trained on: what came before is in the rows, as what each user did.
+WINDOW_JOBS = 50_000
+_LOW, _HOLD_LOW, _HOLD_HIGH, _HIGH = range(len(BOOSTED_LEVELS))
+_SPREAD = 1.5
+NEW_USER_JOBS, HEAVY_USER_JOBS = 10, 100
+_SMALL_JOB_GPUS = 8
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What was known of one job when it was asked about."""
+
+    row: array[float]
+    scale_s: float
+    limit_s: float | None
+    experts_s: float
+    group: Hashable
+    claimed: list[float] | None = None
+
+
+@dataclass(slots=True)
+class _Ended:
+    """A job to train on: what was known of it, and what came."""
+
+    asked: _Asked
+    duration_s: float
+    kind: str
+
+
+@dataclass(slots=True)
+class _Raw:
+    """What the boosted models say of one job: seconds at `BOOSTED_LEVELS`, and how it will end."""
+
+    seconds: list[float]
+    ending: Ending | None
+
+
+class StackedDurations:
+    """``ask(record)`` -> `Forecast`; ``observe(record)`` when it has ended. Nothing else is ever learned from."""
+
+    def __init__(self, trees: int = 80, window: int = WINDOW_JOBS, seed: int = 0) -> None:
+        self.trees = trees
+        self.window = window
+        self.seed = seed
+        self._past = Past()
+        self._experts = OnlineDurationPredictor()
+        self._boosted = BoostedShares(trees, seed)
+        self._endings = BoostedOutcomes(seed=seed)
+        self._bounds = AdaptiveBounds()
+        self._open: dict[str, _Asked] = {}
+        self._ended: list[_Ended] = []
+        self._ended_jobs = 0
+        self._next_training = FIRST_TRAINING_JOBS
+
+    def ask(self, record: JobRecord) -> Forecast:
+        """The forecast for a job submitted now, at ``record.submit_s``; its own end is not read."""
+        asked = self._note(record)
+        return self._forecast(asked, self._raw([asked])[0] if self._boosted.ready else None)
+
+    def peek(self, record: JobRecord) -> Forecast:
+        """As `ask`, of a job that may never be submitted: nothing is kept."""
+        asked = self._known(record, self._experts.opinion(record))
+        return self._forecast(asked, self._raw([asked])[0] if self._boosted.ready else None)
+
+    def started(self, job_id: str, at_s: float) -> None:
+        """A job that was asked about has started; how long it has been running is known of it from now on."""
+        self._past.started(job_id, at_s)
+
+    def observe(self, record: JobRecord, at_s: float | None = None) -> None:
+        """Learn from a job that has ended, at ``at_s`` if not when its record says."""
+        asked = self._end(record, ended_s(record) if at_s is None else at_s)
+        if asked is not None:
+            self._learn(asked, record)
+            if self._due():
+                self._train(self._ended)
+
+    def replay(self, records: Sequence[JobRecord], calibrate_last: int | None = None) -> list[Forecast | None]:
+        """Ask about each job in order of submission, learning from those that had ended by then.
+
+        The same as `ask`, `started` and `observe` in order of time, but the boosted models answer many jobs at once.
+        ``calibrate_last``: only so many of the last jobs are forecast (None before them), from one model that has
+        not seen them; for long histories that are trained on once.
+        """
+        asked: list[_Asked] = []
+        order: list[tuple[bool, int]] = []  # (ended, job)
+        for kind, number in events(records):
+            record = records[number]
+            if kind == "asked":
+                asked.append(self._note(record))
+                order.append((False, number))
+            elif kind == "started":
+                self.started(record.job_id, record.start_s or 0.0)
+            else:
+                self._end(record, ended_s(record))
+                order.append((True, number))
+        return self._second_pass(records, asked, order, 0 if calibrate_last is None else len(records) - calibrate_last)
+
+    def train(self) -> None:
+        """Train anew on the window now, whatever the schedule says; below `FIRST_TRAINING_JOBS` the experts answer."""
+        if len(self._ended) >= FIRST_TRAINING_JOBS:
+            self._train(self._ended)
+
+    def _second_pass(
+        self, records: Sequence[JobRecord], asked: list[_Asked], order: list[tuple[bool, int]], first: int
+    ) -> list[Forecast | None]:
+        """Models on their schedule, forecasts in blocks between two trainings, bounds job by job."""
+        forecasts: list[Forecast | None] = [None] * len(records)
+        raw: dict[int, _Raw] = {}
+        begun = first == 0
+        for place, (is_end, number) in enumerate(order):
+            if is_end:
+                self._learn(asked[number], records[number])
+            elif number >= first:
+                if not begun or (self._boosted.ready and number not in raw):
+                    begun = True
+                    if first and self._due():
+                        self._train(self._ended)
+                    raw = self._block(asked, order, place) if self._boosted.ready else {}
+                forecasts[number] = self._forecast(asked[number], raw.get(number))
+            if is_end and begun and self._due():
+                self._train(self._ended)
+                raw = {}
+        return forecasts
+
+    def _block(self, asked: list[_Asked], order: list[tuple[bool, int]], place: int) -> dict[int, _Raw]:
+        """Boosted quantiles of the jobs asked about from ``place`` on, at most until the next training."""
+        left, numbers = self._next_training - self._ended_jobs, []
+        for is_end, number in order[place:]:
+            left -= is_end
+            if not is_end:
+                numbers.append(number)
+            if left <= 0 or len(numbers) >= _BLOCK:
+                break
+        return dict(zip(numbers, self._raw([asked[n] for n in numbers]), strict=True))
+
+    def _known(self, record: JobRecord, opinion: Opinion) -> _Asked:
+        limit_s = record.requested_s or None
+        experts_s = max(1.0, min(math.exp(opinion.middle), limit_s or math.inf))
+        guesses = (UNKNOWN if guess is None else guess for guess in opinion.guesses)
+        row = array("f", [*self._past.row(record), log(experts_s), *guesses])
+        return _Asked(row, limit_s or _NO_REQUEST_S, limit_s, experts_s, self.group_of(record))
+
+    def _note(self, record: JobRecord) -> _Asked:
+        opinion = self._experts.opinion(record)
+        asked = self._open[record.job_id] = self._known(record, opinion)
+        self._experts.keep(record.job_id, opinion)
+        self._past.submitted(record)
+        return asked
+
+    def _end(self, record: JobRecord, at_s: float) -> _Asked | None:
+        self._past.ended(record, at_s)
+        self._experts.observe(record)
+        return self._open.pop(record.job_id, None)
+
+    def _learn(self, asked: _Asked, record: JobRecord) -> None:
+        duration_s = record.duration_s or 0.0
+        if asked.claimed is not None:
+            self._bounds.learn(asked.group, asked.claimed, log_s(duration_s))
+            asked.claimed = None
+        self._ended.append(_Ended(asked, duration_s, kind_of_end(record)))
+        self._ended_jobs += 1
+        if len(self._ended) >= 2 * self.window:
+            del self._ended[: -self.window]
+
+    def _due(self) -> bool:
+        return self._ended_jobs >= self._next_training
+
+    def _train(self, ended: list[_Ended]) -> None:
+        newest = ended[-self.window :]
+        if not newest:
+            return
+        rows = table([job.asked.row for job in newest])
+        scale_s = np.array([job.asked.scale_s for job in newest])
+        duration_s = np.array([job.duration_s for job in newest])
+        self._boosted.fit(rows, scale_s, duration_s)
+        self._endings.fit(rows, [job.kind for job in newest], duration_s)
+        self._next_training = math.ceil(self._ended_jobs * _GROWTH)
+
+    def _raw(self, asked: Sequence[_Asked]) -> list[_Raw]:
+        rows = table([each.row for each in asked])
+        seconds = self._boosted.predict(rows, np.array([each.scale_s for each in asked])).tolist()
+        endings = self._endings.predict(rows) if self._endings.ready else [None] * len(asked)
+        return [_Raw(values, ending) for values, ending in zip(seconds, endings, strict=True)]
+
+    def _forecast(self, asked: _Asked, raw: _Raw | None) -> Forecast:
+        if raw is None:
+            point_s = asked.experts_s
+            low, high = log(point_s) - _SPREAD, log(point_s) + _SPREAD
+        else:
+            point_s = min(max(asked.experts_s, raw.seconds[_HOLD_LOW]), raw.seconds[_HOLD_HIGH])
+            low, high = log_s(raw.seconds[_LOW]), log_s(raw.seconds[_HIGH])
+        if asked.limit_s:
+            point_s = max(1.0, min(point_s, asked.limit_s))
+        longest = log(asked.limit_s + _LIMIT_GRACE_S) if asked.limit_s else math.inf
+        bounds = self._bounds.quantiles(asked.group, low, log(point_s), high)
+        asked.claimed = [max(0.0, min(bound, longest)) for bound in bounds]
+        values = [math.exp(bound) for bound in asked.claimed]
+        half = len(LEVELS) // 2
+        return Forecast(point_s, (*values[:half], point_s, *values[half:]), ending=raw.ending if raw else None)
+
+    def group_of(self, record: JobRecord) -> tuple[str, str]:
+        """The class of the job's user, by the jobs of theirs that have ended, and the job's class of size."""
+        jobs = self._past.jobs_of(record)
+        user = "new" if jobs < NEW_USER_JOBS else "light" if jobs < HEAVY_USER_JOBS else "heavy"
+        size = "one" if record.gpus <= 1 else "small" if record.gpus <= _SMALL_JOB_GPUS else "large"
+        return user, size
+
+
+#: So many jobs are asked about at once at most.
+_BLOCK = 4_096
+_STARTED, _ENDED = 0, 1
+
+
+def ended_s(record: JobRecord) -> float:
+    """When a job's end was known: after its last run where it was started more than once."""
+    return max(end_s(record), record.end_s or 0.0)
+
+
+def events(records: Sequence[JobRecord]) -> Iterator[tuple[str, int]]:
+    """("asked" | "started" | "ended", job) in order of time; what ended or started by a submission comes before it.
+
+    ``records`` in order of submission. Those still running after the last submission end after it.
+    """
+    waiting: list[tuple[float, int, int]] = []
+    for number, record in enumerate(records):
+        while waiting and waiting[0][0] <= record.submit_s:
+            yield _told(heapq.heappop(waiting))
+        yield "asked", number
+        if record.start_s is not None:
+            heapq.heappush(waiting, (record.start_s, _STARTED, number))
+        if record.duration_s is not None:
+            heapq.heappush(waiting, (ended_s(record), _ENDED, number))
+    while waiting:
+        yield _told(heapq.heappop(waiting))
+
+
+def _told(event: tuple[float, int, int]) -> tuple[str, int]:
+    _, kind, job = event
+    return ("ended" if kind == _ENDED else "started"), job
