@@ -49,9 +49,11 @@ class Configuration:
     train: Mapping[str, Any]
 
     @property
-    def is_seen(self) -> bool:
-        """Whether it is of the half that was looked at; by its name, and so from before it was measured."""
-        return hashlib.sha256(self.name.encode()).digest()[0] % 2 == 0
+    def part(self) -> str:
+        """``seen`` while the arithmetic was written, ``kept back`` (by its name) until it was, or added ``later``."""
+        if self.train.get("later"):
+            return "later"
+        return "seen" if hashlib.sha256(self.name.encode()).digest()[0] % 2 == 0 else "kept back"
 
 
 def configurations(path: Path = CONFIGURATIONS) -> Iterator[Configuration]:
@@ -190,33 +192,33 @@ def main() -> None:
         measure()
         return
     rows = comparisons()
-    print("| configuration | half | measured MiB | predicted | low to high | error |\n|---|---|---:|---:|---:|---:|")
+    print("| configuration | part | measured MiB | predicted | low to high | error |\n|---|---|---:|---:|---:|---:|")
     for row in rows:
         print(_line(row))
     print(
-        "\n| facts | half | configurations | answered | median error | 90th percentile | under by over 10 % |", end=""
+        "\n| facts | part | configurations | answered | median error | 90th percentile | under by over 10 % |", end=""
     )
     print(" within `low` to `high` | above `high` |\n|---|---|---:|---:|---:|---:|---:|---:|---:|")
     for facts, chosen in (("handed over", rows), ("as read", comparisons(facts_read))):
-        for name, half in _halves(chosen).items():
-            found = summary(half)
+        for name, part in _parts(chosen).items():
+            found = summary(part)
             keys = ("median_error", "p90_error", "under_by_10", "within", "above_high")
             shares = " | ".join(f"{found[key]:.1%}" for key in keys)
             print(f"| {facts} | {name} | {found['configurations']} | {found['answered']} | {shares} |")
 
 
-def _halves(rows: list[Comparison]) -> dict[str, list[Comparison]]:
-    seen = [row for row in rows if row.configuration.is_seen]
-    return {"seen": seen, "kept back": [row for row in rows if not row.configuration.is_seen], "all": rows}
+def _parts(rows: list[Comparison]) -> dict[str, list[Comparison]]:
+    parts = {part: [row for row in rows if row.configuration.part == part] for part in ("seen", "kept back", "later")}
+    return {name: found for name, found in {**parts, "all": rows}.items() if found}
 
 
 def _line(row: Comparison) -> str:
-    half = "seen" if row.configuration.is_seen else "kept back"
+    part = row.configuration.part
     if row.predicted is None:
-        return f"| {row.configuration.name} | {half} | {row.measured:,.0f} | - | - | - |"
+        return f"| {row.configuration.name} | {part} | {row.measured:,.0f} | - | - | - |"
     low, high = row.predicted.tensors.low, row.predicted.tensors.high
     found = f"{row.predicted.tensors.value:,.0f} | {low:,.0f} to {high:,.0f} | {row.error:+.0%}"
-    return f"| {row.configuration.name} | {half} | {row.measured:,.0f} | {found} |"
+    return f"| {row.configuration.name} | {part} | {row.measured:,.0f} | {found} |"
 
 
 if __name__ == "__main__":

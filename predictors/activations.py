@@ -34,17 +34,18 @@ _SCORE_BYTES = 9.0
 _UNFUSED_UP_TO = 2048.0
 #: Families whose attention adds a bias to the scores, and the share of programs in which it is not fused for that:
 #: libraries came to fuse T5's lately.
-_UNFUSED = ((re.compile(r"^(?:.*/)?(?:flan-|m|by)?t5", re.I), 0.5), (re.compile(r"^(?:.*/)?bloom", re.I), 1.0))
+#: BLOOM's has no dropout, and so keeps two thirds of the bytes above.
+_UNFUSED = ((re.compile(r"^(?:.*/)?(?:flan-|m|by)?t5", re.I), 0.5), (re.compile(r"^(?:.*/)?bloom", re.I), 0.67))
 #: Families whose GELU is written out in elementary operations (``gelu_new``), each of which keeps its operands.
 _ELEMENTARY_GELU = re.compile(r"^(?:.*/)?(?:gpt2|distilgpt2|gpt-neo|gpt-j|bloom|albert|phi|flan-t5|t5-v1_1)", re.I)
 _RELU = re.compile(r"^(?:.*/)?(?:opt-|t5-|whisper)", re.I)
 _DROPOUT = re.compile(r"^(?:.*/)?(?:gpt2|distilgpt2|opt|t5|flan-t5|bert|distilbert|roberta|xlm|albert)", re.I)
-#: Image networks that keep more than the outputs of convolutions, normalisations and activations, in 32 bits and under
-#: autocast: SiLU and the like need their input too, as ReLU6 does where it is not in place; a dense block concatenates
-#: its inputs anew for each layer; layer normalisations stay in 32 bits.
+#: Image networks that keep more than outputs of convolutions, normalisations and activations, in 32 bits and under
+#: autocast: SiLU and the like need their input too, as ReLU6 does where it is not in place (padding may be a step of
+#: its own then); a dense block concatenates its inputs anew for each layer; layer normalisations stay in 32 bits.
 _KEEPS_MORE = (
     (re.compile(r"efficientnet|mobilenet_?v3", re.I), 1.4, 1.4),
-    (re.compile(r"mobilenet|mnasnet", re.I), 1.2, 1.2),
+    (re.compile(r"mobilenet|mnasnet", re.I), 1.5, 1.5),
     (re.compile(r"densenet", re.I), 1.4, 1.4),
     (re.compile(r"convnext", re.I), 1.2, 1.37),
     (re.compile(r"swin", re.I), 1.02, 1.25),
@@ -56,7 +57,7 @@ _EARLY_GRADIENTS = 0.6
 #: Families that compute queries, keys and values with one matrix; autocast copies the input of each matrix by itself.
 _FUSED_QUERIES = re.compile(r"^(?:.*/)?(?:gpt-?\d?$|gpt2|distilgpt2|gpt-neox|pythia|bloom|mpt|falcon)", re.I)
 _UNET = re.compile(r"u-?net", re.I)
-_UNET_PARAMETERS, _UNET_KEPT_PER_PIXEL = 31e6, 1_300.0
+_UNET_PARAMETERS, _UNET_KEPT_PER_PIXEL = 31e6, 1_450.0
 #: Of a convolutional network, what is left where its blocks are recomputed: their inputs, and one block.
 _RECOMPUTED_SHARE = 0.38
 #: Outputs of an encoder-decoder as a share of its inputs: a summary.
@@ -95,7 +96,8 @@ def activations(size: Workload, facts: SourceFacts, arithmetic: Arithmetic, *, f
     named = architecture(name)
     shape = _shape(named, facts)
     if shape is not None and not size_contradicts(named, size):
-        return _of_transformer(shape, name, size, facts, arithmetic, frozen=frozen)
+        style = name if named is not None else _style(shape, name, facts)
+        return _of_transformer(shape, style, size, facts, arithmetic, frozen=frozen)
     if named is not None and named.kind == "vision" and not size_contradicts(named, size):
         return _of_patches(named, size, arithmetic, frozen=frozen)
     width = _SINGLE_BYTES if arithmetic == "single" else _HALF_BYTES
@@ -109,9 +111,15 @@ def activations(size: Workload, facts: SourceFacts, arithmetic: Arithmetic, *, f
         return None
     if size.is_text:
         guess = replace(_guessed(size.parameters), gated=bool(re.search(r"llama|mistral|qwen", name, re.I)))
-        return replace(_of_transformer(guess, name, size, facts, arithmetic, frozen=frozen), spread=0.5)
+        style = _style(guess, name, facts)
+        return replace(_of_transformer(guess, style, size, facts, arithmetic, frozen=frozen), spread=0.5)
     numbers = _KEPT_PER_PARAMETER * size.parameters * (size.image_size / _USUAL_PIXELS) ** 2
     return _of_image(numbers, width, 0.6)
+
+
+def _style(shape: Transformer, name: str, facts: SourceFacts) -> str:
+    """The family that a decoder of one's own is programmed like: GPT-2, whose code most of them descend from."""
+    return "gpt2" if shape.norm == "layer" and not shape.gated and _predicts_words(shape, facts) else name
 
 
 def size_contradicts(named: Architecture | None, size: Workload) -> bool:
