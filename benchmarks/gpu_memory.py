@@ -5,9 +5,10 @@
 
 The configurations are in data/gpu_memory/configurations.yaml, with what the prediction is told about each; what was
 measured in data/gpu_memory/measured.json. Half of the configurations, chosen by a hash of their names before anything
-was predicted, was looked at while the arithmetic was written (``seen``); the other half was not (``kept back``).
-The last table tells the same for the facts that are handed over and for those that the source reader finds in a program
-that trains the configuration (memory_programs.py). Measured and predicted are bytes in tensors: what context, libraries
+was predicted, was looked at while the arithmetic was written (``seen``); the other half was not (``kept back``), until
+it was. Those that are ``later`` were added after that.
+The first table tells it for the facts that are handed over and for those that the source reader finds in a program that
+trains the configuration (memory_programs.py). Measured and predicted are bytes in tensors: what context, libraries
 and fragmentation take on a GPU is in neither.
 """
 
@@ -192,19 +193,24 @@ def main() -> None:
         measure()
         return
     rows = comparisons()
-    print("| configuration | part | measured MiB | predicted | low to high | error |\n|---|---|---:|---:|---:|---:|")
-    for row in rows:
-        print(_line(row))
-    print(
-        "\n| facts | part | configurations | answered | median error | 90th percentile | under by over 10 % |", end=""
-    )
+    print("| facts | part | configurations | answered | median error | 90th percentile | under by over 10 % |", end="")
     print(" within `low` to `high` | above `high` |\n|---|---|---:|---:|---:|---:|---:|---:|---:|")
     for facts, chosen in (("handed over", rows), ("as read", comparisons(facts_read))):
-        for name, part in _parts(chosen).items():
-            found = summary(part)
-            keys = ("median_error", "p90_error", "under_by_10", "within", "above_high")
-            shares = " | ".join(f"{found[key]:.1%}" for key in keys)
-            print(f"| {facts} | {name} | {found['configurations']} | {found['answered']} | {shares} |")
+        print("\n".join(summary_lines(facts, chosen)))
+    print("\n| configuration | part | measured MiB | predicted | low to high | error |\n|---|---|---:|---:|---:|---:|")
+    for row in rows:
+        print(line(row))
+
+
+def summary_lines(facts: str, rows: list[Comparison]) -> list[str]:
+    """A row of the first table for each part of the configurations."""
+    lines = []
+    for name, part in _parts(rows).items():
+        found = summary(part)
+        keys = ("median_error", "p90_error", "under_by_10", "within", "above_high")
+        shares = " | ".join(f"{found[key]:.1%}" for key in keys)
+        lines.append(f"| {facts} | {name} | {found['configurations']} | {found['answered']} | {shares} |")
+    return lines
 
 
 def _parts(rows: list[Comparison]) -> dict[str, list[Comparison]]:
@@ -212,7 +218,8 @@ def _parts(rows: list[Comparison]) -> dict[str, list[Comparison]]:
     return {name: found for name, found in {**parts, "all": rows}.items() if found}
 
 
-def _line(row: Comparison) -> str:
+def line(row: Comparison) -> str:
+    """A row of the second table."""
     part = row.configuration.part
     if row.predicted is None:
         return f"| {row.configuration.name} | {part} | {row.measured:,.0f} | - | - | - |"

@@ -13,6 +13,8 @@ from typing import Any
 _OPTIMIZERS = {"adamw": "AdamW", "adam": "Adam", "rmsprop": "RMSprop", "adagrad": "Adagrad", "sgd": "SGD"}
 _TRAINER_OPTIMIZERS = {"adamw": "adamw_torch", "sgd": "sgd", "rmsprop": "rmsprop", "adagrad": "adagrad"}
 
+_IN_TIMM = {"vit_l_16": "vit_large_patch16_224"}
+
 
 def program(told: Mapping[str, Any], train: Mapping[str, Any]) -> tuple[dict[str, str], str] | None:
     """Files by name, and the launch command; None for a model that is no published one."""
@@ -30,9 +32,9 @@ def program(told: Mapping[str, Any], train: Mapping[str, Any]) -> tuple[dict[str
 
 def _images(model: str, train: Mapping[str, Any]) -> str:
     dtype = {"amp-fp16": "torch.float16", "bf16": "torch.bfloat16"}.get(train.get("precision", ""))
-    made = f'timm.create_model("{model}", num_classes=1000)'
-    if not model.startswith(("deit", "swin")):
-        made = f"torchvision.models.{model}(num_classes=1000)"
+    made = f"torchvision.models.{model}(num_classes=1000)"
+    if train.get("checkpointing") or model.startswith(("deit", "swin")):  # torchvision's recompute nothing
+        made = f'timm.create_model("{_IN_TIMM.get(model, model)}", num_classes=1000)'
     context = f'with torch.autocast("cuda", dtype={dtype}):' if dtype else "if True:"
     more = ", lr=0.1, momentum=0.9" if train["optimizer"] == "sgd" else ", lr=1e-3"
     recompute = "model.set_grad_checkpointing(True)" if train.get("checkpointing") else ""
