@@ -1,11 +1,11 @@
-"""The two stores the analysers need, as ports: file-backed here, on SQL in the service."""
+"""The stores that the analysers need, as ports: file-backed here, on SQL in the service."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Protocol, runtime_checkable
 
-from analyzers.types import JobRecord, Submission
+from analyzers.types import FailureRecord, JobRecord, Submission
 
 
 @runtime_checkable
@@ -39,3 +39,31 @@ class SignatureStore(Protocol):
     def families(self) -> Iterator[tuple[str, str]]:
         """Pairs of (family name, YAML text)."""
         ...
+
+
+@runtime_checkable
+class FailureStore(Protocol):
+    """How attempts of jobs ended, the good ends among them: without those no rate can be known."""
+
+    def add(self, records: Iterable[FailureRecord]) -> int:
+        """Add records; one of a known job and attempt takes the old one's place, unless only the old one was diagnosed.
+        Returns how many were taken."""
+        ...
+
+    def same_failure(self, failure: str, *, limit: int) -> list[FailureRecord]:
+        """The latest records with that fingerprint, latest first."""
+        ...
+
+    def same_data(self, data: str, *, limit: int) -> list[FailureRecord]:
+        """The latest records that stumbled over that file, latest first."""
+        ...
+
+    def since(self, at_s: float) -> Iterator[FailureRecord]:
+        """All that ended at that time or later, in order of time."""
+        ...
+
+    def latest_s(self) -> float | None:
+        """When the last one ended; None where there is none."""
+        ...
+
+    def __len__(self) -> int: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -142,14 +143,28 @@ class Echo:
 
 
 @dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint as a log tells of it. ``path`` as printed; ``step`` and ``epoch`` that it is of, by the line or its
+    path, else the latest before it; ``time`` on the log's own clock, without a zone."""
+
+    path: str | None
+    step: int | None
+    epoch: float | None
+    time: datetime | None
+    evidence: LogEvidence
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How far a job is, read from its log.
 
     ``seconds_per_step`` is at the present pace; ``eta_seconds`` counts from the last record to the end of the
     whole run, pauses that keep coming included, and ``eta_range`` holds it in four of five runs that go on as they
     have. ``last_loss`` is a number or the string ``"nan"``. ``ended`` is how the log ends where it says so.
-    ``not_understood`` names what no line of the log was understood to hold: then trouble may be missed. What the log
-    does not say is None.
+    ``not_understood`` names what no line of the log was understood to hold: then trouble may be missed.
+    ``checkpoint`` is the latest that was written completely, ``unsafe_checkpoint`` a later one that failed or is not
+    known to be complete. ``metrics`` are the last values of what else is measured, by name. What the log does not say
+    is None.
     """
 
     current_step: int | None = None
@@ -165,17 +180,99 @@ class Progress:
     format: str | None = None
     ended: Outcome | None = None
     not_understood: tuple[Literal["counter", "time"], ...] = ()
+    checkpoint: Checkpoint | None = None
+    unsafe_checkpoint: Checkpoint | None = None
+    metrics: tuple[tuple[str, float | str], ...] = ()
+
+
+#: On whose word nodes are named: a file that only the platform writes (kernel, scheduler, Kubernetes, a node's
+#: service), logs of several jobs, or the job's log alone, in which a program can print whatever it likes.
+NodeProof = Literal["platform", "several-jobs", "job-log"]
+
+
+#: What the past says about a failure: it happened on other nodes too; a node of this job ended jobs of others; jobs
+#: stumbled over the same file; the same work failed this way time and again.
+PastKind = Literal["same-failure-elsewhere", "node-ends-jobs", "same-data", "repeated"]
+
+
+@dataclass(frozen=True, slots=True)
+class PastNote:
+    """One thing that the past says about a failure, in words, with the jobs and nodes that it rests on."""
+
+    kind: PastKind
+    says: str
+    jobs: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+
+
+#: What a step of a recovery plan does; ``advice`` is one that only people can take.
+StepKind = Literal[
+    "exclude_nodes", "fix_line", "raise_limit", "lower_memory", "requeue_from_checkpoint", "restart", "wait", "advice",
+]  # fmt: skip
+
+LimitName = Literal["time", "host-memory", "gpu-memory"]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitChange:
+    """A limit that was too low. ``had`` and ``needed`` as far as the log says, ``to`` what to ask for; seconds for
+    time, MiB for memory. For GPU memory ``needed`` is what was asked for at last and ``to`` is None: it has to fit."""
+
+    limit: LimitName
+    had: float | None
+    needed: float | None
+    to: float | None
+    unit: Literal["s", "MiB"]
+
+
+@dataclass(frozen=True, slots=True)
+class CodePlace:
+    """The innermost line of the job's own code in the traceback, as the traceback names it."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """One step, in words and for machines: what it needs is filled in by its kind."""
+
+    kind: StepKind
+    says: str
+    nodes: tuple[str, ...] = ()
+    checkpoint: str | None = None
+    checkpoint_step: int | None = None
+    change: LimitChange | None = None
+    place: CodePlace | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryPlan:
+    """What to do about a failure, in order. ``lost_s``: run time since the last checkpoint (or the start), which must
+    be done again; ``wrong_s``: the run time that another such run takes if the plan is wrong. Each also in GPU hours
+    where the number of GPUs is known."""
+
+    steps: tuple[PlanStep, ...]
+    lost_s: float | None = None
+    wrong_s: float | None = None
+    gpus: int | None = None
+    lost_gpu_hours: float | None = None
+    wrong_gpu_hours: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why a job failed. ``evidence`` is best first; ``retryable``: is rerunning unchanged expected to help."""
+    """Why a job failed. ``evidence`` is best first; ``retryable``: is rerunning unchanged expected to help.
+    ``node_proof`` says on whose word ``culprit_nodes`` are named, None where there are none. ``past``: what earlier
+    diagnoses say about it, where they were asked; ``plan``: what to do, where it was asked for."""
 
     category: Category
     subcategory: str
     confidence: float
     culprit_ranks: tuple[int, ...] = ()
     culprit_nodes: tuple[str, ...] = ()
+    node_proof: NodeProof | None = None
     evidence: tuple[LogEvidence, ...] = ()
     echoes: tuple[Echo, ...] = ()
     retryable: bool | None = None
@@ -183,6 +280,34 @@ class Diagnosis:
     summary: str = ""
     explanation: str = ""
     warnings: tuple[str, ...] = ()
+    past: tuple[PastNote, ...] = ()
+    plan: RecoveryPlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRecord:
+    """How one attempt of a job ended: what a diagnosis of later jobs can be compared with.
+
+    ``at_s`` is the end in seconds since 1970; ``category`` is ``"none"`` for one that ended well. ``work`` says what
+    was run (the same for all runs of it), ``failure`` is the fingerprint of how it failed and ``own_code`` whether that
+    rests on a frame of the job's own code. ``nodes_told``: the scheduler or an operator said where it ran, not the
+    job's own log. ``culprits`` are nodes that the platform itself spoke of; ``data`` is the file it stumbled over.
+    """
+
+    job_id: str
+    at_s: float
+    category: Category
+    subcategory: str = ""
+    attempt: int = 0
+    user: str = ""
+    work: str = ""
+    failure: str = ""
+    own_code: bool = False
+    nodes: tuple[str, ...] = ()
+    nodes_told: bool = False
+    culprits: tuple[str, ...] = ()
+    data: str = ""
+    retryable: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,17 @@ class RefinedDiagnosis(BaseModel):
         return slug
 
 
+class ProposedSignature(BaseModel):
+    """Answer to ``propose_signature``: a literal phrase and lines to try it on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    phrase: str = Field(min_length=12, max_length=300)
+    says: str = Field(min_length=5, max_length=200)
+    other_line: str = Field(max_length=1000)
+    unlike: list[str] = Field(min_length=2, max_length=4)
+
+
 class Finding(BaseModel):
     """A value with the number of the line that states it: the value itself must stand there."""
 
@@ -105,6 +116,18 @@ class ExploreStep(BaseModel):
     path: str = Field("", max_length=500)
     line: int = Field(0, ge=0, le=10_000_000)
     text: str = Field("", max_length=200)
+
+
+class ProposedFormat(BaseModel):
+    """Answer to ``propose_log_format``: numbers as they stand in one line, empty for what it does not hold."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    line: int = Field(ge=0, le=1000)
+    step: str = Field("", max_length=20)
+    total: str = Field("", max_length=20)
+    epoch: str = Field("", max_length=20)
+    loss: str = Field("", max_length=30)
 
 
 class EndpointCheck(BaseModel):

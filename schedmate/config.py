@@ -49,6 +49,16 @@ def _expanded(path: str) -> str:
 KEYS: tuple[Key, ...] = (
     Key("data.dir", "", "Folder for everything SchedMate keeps (default: $XDG_DATA_HOME/schedmate)."),
     Key("history.store", "", "File of the job history (default: history.jsonl in data.dir)."),
+    Key(
+        "failures.store",
+        "",
+        "File of how jobs ended, for `diagnose --remember` and `failures` (default: failures.sqlite in data.dir).",
+    ),
+    Key(
+        "signatures.dir",
+        "",
+        "Folder of an operator's own failure signatures (default: signatures beside the configuration file).",
+    ),
     Key("service.host", "127.0.0.1", "Address that `serve` listens on."),
     Key("service.port", 8765, "Port that `serve` listens on.", minimum=0, maximum=65_535),
     Key(
@@ -210,12 +220,17 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
             raise UserError(f"--set {flag}: no '=' in it", "write --set KEY=VALUE, for example --set service.port=9000")
         found[name] = Setting(_key(name, "--set"), _typed(name, value, f"--set {name}"), "flag --set")
 
+    if not found["signatures.dir"].value:
+        beside = path.parent if path is not None else next((file.parent for file in default_files()), None)
+        if beside is not None:
+            found["signatures.dir"] = Setting(found["signatures.dir"].key, str(beside / "signatures"), "default")
     data_dir = found["data.dir"]
     if not data_dir.value:
         found["data.dir"] = data_dir = Setting(data_dir.key, _data_home(), data_dir.source)
     base = _expanded(str(data_dir.value)) if data_dir.value else ""
     for name, value in (
         ("history.store", f"{base}/history.jsonl"),
+        ("failures.store", f"{base}/failures.sqlite"),
         ("service.database", f"sqlite:///{base}/service.sqlite"),
         ("llm.cache", f"{base}/llm"),
         ("llm.ledger", f"{base}/llm.sqlite"),

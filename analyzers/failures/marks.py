@@ -13,6 +13,7 @@ _FIGURE = (
     r"(?:[Ll]oss|\blr\b|learning_rate|grad_norm|grad norm|tok/s|tokens/s|samples/s|it/s|s/it|elapsed|\bacc\b|accuracy"
     r"|\bppl\b|\beta\b|ETA)"
 )
+_TO_NUMBER = r"[ =:#\[(]{0,12}"
 _HEADING = r"^[\s=#*\->\[]{2,}"
 
 
@@ -23,12 +24,14 @@ def _any_of(*alternatives: str) -> re.Pattern[str]:
 #: A step of the training with one of its figures. Most lines of a log are this, so it is looked for only where a
 #: verdict needs it.
 PROGRESS = _any_of(
-    rf"{_STEP}[ =:#\[(]{{0,12}}\d++.{{0,160}}{_FIGURE}",
-    rf"{_FIGURE}.{{0,160}}{_STEP}['\"]?[ =:#\[(]{{0,12}}\d+",
+    rf"{_STEP}{_TO_NUMBER}\d++.{{0,160}}{_FIGURE}",
+    rf"{_FIGURE}.{{0,160}}{_STEP}['\"]?{_TO_NUMBER}\d+",
     r"\d%\|.{0,80}\| {0,3}\d++/\d",  # tqdm
     r"^[^A-Za-z]{0,40}\{'loss': ",  # transformers
     r"\b\d+/\d+ (?:\[[=>.]{1,60}\] )?- .{0,60}\b(?:loss|accuracy): \d",  # Keras
 )
+#: What every such line has; looser, for looking through many lines at once.
+PROGRESS_HAS = (rf"{_STEP}['\"]?{_TO_NUMBER}\d", r"\d%\|", r"\{'loss': ", r"\d/\d+ (?:\[[=>.]{1,60}\] )?- ")
 
 MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
     (
@@ -40,7 +43,7 @@ MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
         _any_of(
             r"[Tt]raining (?:has )?(?:finished|complete|completed|done|ended)\b",
             r"[Ff]inished training|[Dd]one training|exits successfully|[Cc]ompleted successfully",
-            r"All done\b|[Ss]aved final|['\"]train_runtime['\"]: \d",
+            r"[Aa]ll done\b|leaving with 0\b|[Ss]aved final|['\"]train_runtime['\"]: \d",
             r"exit(?:ing|ed|s)? (?:with )?(?:code|status)?:? ?0\b|== exit 0",
             r"(?:[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram) (?:completed|finished) ?(?:successfully|ok|normally)",
             r"`Trainer\.fit` stopped: `max_(?:epochs|steps)|Training completed\. Do not forget|max_steps=\d+. reached",
@@ -93,7 +96,8 @@ MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
         _any_of(
             r"\bnranks \d+ |NCCL INFO Bootstrap ?: Using|^ {0,6}(?:host|rank|exitcode) {1,8}: ",
             r"host=\S+ .{0,40}\branks?\b|node[ =]\S+ .{0,40}\branks?\b|Successfully assigned ",
-            r"^(?:Name|Node): {2,}\S|\bpod=\S+ .{0,20}node=|\b[Rr]ank \d+ .{0,30}\bon [a-z]",
+            r"^(?:Name|Node): {2,}\S|\bpod=\S+ .{0,20}node=|\b(?:[Rr]ank|[Pp]rocess) \d+ .{0,30}\bon [a-z]",
+            r"srun: error: \S+: tasks? \d",
             r"\) world_rank=\d+|local_rank: \d+ \(pid: \d+\)|[Ll]ocal[ _]rank[ =:]|GPU ?\d+ ?= ?PCI:",
             r"rank \d+ with PID \d+ on node|SLURM_\w{0,12}NODELIST[=:]|\bworld[_ ]size[=:]",
             r"\b(?:StepId|JobId|SLURM_JOB_ID|SLURM_JOBID)=\d+|\bjob[ =]\d{2,}\b|\*\*\* (?:JOB|STEP) \d+",

@@ -19,8 +19,7 @@ def place_by_pod(files: list[LogFile], scan: Scan, topology: Topology) -> None:
     own = {
         file.name: stem
         for file in files
-        if file.kind in ("job", "rank")
-        and ((stem := stem_of(file.name)) in pods or ((found := _INDEX.match(stem)) and found["set"] in sets))
+        if file.kind in ("job", "rank") and (stem := _pod_of(stem_of(file.name), pods, sets))
     }
     numbered = _numbered(set(own.values()))
     for name, pod in own.items():
@@ -33,6 +32,15 @@ def place_by_pod(files: list[LogFile], scan: Scan, topology: Topology) -> None:
         if rank is not None:
             topology.ranks_of_pod.setdefault(pod, range(rank, rank + 1))
             topology.place(rank, topology.node_of_pod.get(pod))
+
+
+def _pod_of(stem: str, pods: set[str], sets: set[str]) -> str | None:
+    """The pod that a file's name tells: a known one (also behind ``logs_``), or one more of a known set."""
+    for pod in sorted(pods, key=len, reverse=True):
+        if stem == pod or re.search(rf"(?:^|[_.]){re.escape(pod)}$", stem):
+            return pod
+    found = _INDEX.match(stem)
+    return stem if found and found["set"] in sets else None
 
 
 def _numbered(pods: set[str]) -> dict[str, int]:

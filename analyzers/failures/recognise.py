@@ -18,16 +18,20 @@ from prompts.redaction import shortened
 
 TIME_WITHIN_LINES = 40
 CRASH_STACK_LINES = 12
-#: A pod's description is no longer than this before its events.
-DESCRIPTION_LINES = 120
 #: NVLink Xids that say on the line whether they were fatal.
 NVLINK5_XIDS = range(144, 151)
 
 POD_NAME = re.compile(r"-(?:master|worker|launcher|chief|head)-\d+$")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d|\b1\d{9}\b")
 _XID = re.compile(r"Xid \(PCI:(?P<pci>[0-9a-fA-F:.]+)\): (?P<number>\d{1,3})\b(?P<rest>.*)")
+#: What batch systems name the file that a job's own output goes to; beside the job only its step daemons write there.
+_STDOUT_NAME = re.compile(
+    r"(?:^|/)(?:slurm-\d[\w.-]*\.(?:out|err)|[\w.-]+\.[oe]\d+(?:[.-]\d+)?|std(?:out|err)(?:\.\w+)?)(?:\.(?:gz|xz|bz2|zst))?$"
+)
+_STEP_FORM = re.compile(r"^(?:slurmstepd|srun|sbatch|salloc|PBS|mpirun|prolog|epilog)\b|\*\*\* (?:JOB|STEP) \d")
 _KERNEL_FORM = re.compile(
-    r"\bkernel: |^\s{0,4}\[ {0,6}\d{1,9}\.\d{3,6}\]|^NVRM: |^(?:Memory cgroup out|Out) of memory: Kill|^kern  :"
+    r"\bkernel: |^(?:kmsg|dmesg): ?\[|^NVRM: |^kern  :"
+    r"|^\s{0,4}\[ {0,6}\d{1,9}\.\d{3,6}\]|^(?:Memory cgroup out|Out) of memory: Kill"
 )
 _SCHEDULER_FORM = re.compile(
     r"^(?:slurmstepd|srun|sbatch|salloc|scancel|scontrol|slurm\w*|PBS|prolog|epilog|mpirun|\[?prolog)\b|slurmctld|slurmd\b"
@@ -37,12 +41,11 @@ _SRUN_TASK = re.compile(r"srun: error: (?P<node>[A-Za-z][\w.-]*): tasks? (?P<ran
 _STEP_DAEMON = re.compile(r"^slurmstepd-(?P<node>[A-Za-z][\w.-]{0,62}): ")
 _NODE_WORD = re.compile(r"\bnode[=/](?P<node>[A-Za-z][\w.-]*)|\bon node (?P<node2>[A-Za-z][\w.-]*)")
 _POD_WORD = re.compile(r"\bpod/(?P<pod>[a-z0-9][a-z0-9.-]*[a-z0-9])")
-_DESCRIBED = re.compile(r"^Name: {2,}(\S{1,253})$")
 _PID_WORD = re.compile(r"\bpid(?:=|: |(?:\(s\))? )(\d+)")
 _HOST_LABEL = re.compile(r"\[(?P<node>[a-z][a-z0-9.]*-[a-z0-9.-]*\d)\]\s(?:task=(?P<rank>\d{1,6})\s)?")
 _DEVICE_PREFIX = re.compile(r"(?<![\w.-])[A-Za-z][\w.-]*:\d+:\d+ \[(\d{1,3})\]")
 _COMPOSER_RANK = re.compile(r"rank(\d{1,6})\[\d+\]")
-_MILD = re.compile(r"\b(?:WARNING|INFO|DEBUG|UserWarning|RuntimeWarning|warning)\b[:\s\]]")
+_MILD = re.compile(r"(?<!NCCL )\bWARN\b|\b(?:WARNING|INFO|DEBUG|UserWarning|RuntimeWarning|warning)\b[:\s\]]")
 _UNKNOWN_EXCEPTION = Signature(
     id="python-unknown-exception",
     pattern=r"\A\Z",
@@ -80,7 +83,7 @@ def recognise(
 ) -> Event | None:
     """The event that a line is, or None. ``matched`` are indexes of the signatures (or, beyond them, of an Xid) that
     fit it, ``raised`` the exception when it ends a traceback."""
-    signature = _best(signatures, here.text, matched)
+    signature = _best(signatures, here.text, matched, raised is not None)
     if raised is not None and (signature is None or signature.priority < _UNKNOWN_EXCEPTION.priority):
         signature = _UNKNOWN_EXCEPTION
     if signature is None:
@@ -98,8 +101,6 @@ def recognise(
         event.rank = rank if rank is not None or not boxed["rank"] else int(boxed["rank"])
     event.host_explicit = event.node is not None and (label is None or around.labels.throughout)
     _details(event, prefix)
-    if event.pod is None and file.kind == "kubernetes" and here.text[:1] == " ":
-        event.pod = _described_pod(around)
     if raised is not None:
         event.fatal, event.user_frame = True, raised.user_frame
     elif event.writer == "job" and _MILD.search(here.text[:200]):
@@ -120,14 +121,6 @@ def _time_above(around: Around) -> datetime | None:
     return None
 
 
-def _described_pod(around: Around) -> str | None:
-    """The pod in whose description (`kubectl describe pods`) a line stands."""
-    for line in around.lines[max(0, around.index - DESCRIPTION_LINES) : around.index][::-1]:
-        if found := _DESCRIBED.match(line):
-            return found[1]
-    return None
-
-
 def _crashed_in(here: LogEvidence, prefix: Prefix, around: Around) -> LogEvidence | None:
     """The innermost frame that the fault handler prints below a crash, when it is in the job's own code."""
     for offset in range(1, CRASH_STACK_LINES):
@@ -141,8 +134,10 @@ def _crashed_in(here: LogEvidence, prefix: Prefix, around: Around) -> LogEvidenc
     return None
 
 
-def _best(signatures: tuple[Signature, ...], text: str, matched: list[int]) -> Signature | None:
+def _best(signatures: tuple[Signature, ...], text: str, matched: list[int], has_raised: bool) -> Signature | None:
     found = [signatures[hit] for hit in matched if hit < len(signatures)]
+    if has_raised:  # what ended a traceback is no mere note, whoever writes such notes elsewhere
+        found = [s for s in found if s.role != "informational"] or found
     if len(found) < len(matched) and (xid := _XID.search(text)):
         signature = xid_signature(int(xid["number"]))
         if int(xid["number"]) in NVLINK5_XIDS and "Nonfatal" in xid["rest"]:
@@ -187,6 +182,8 @@ def _writer(file: LogFile, text: str, prefix: Prefix) -> Writer:
         return "platform"
     if prefix.rank is not None:
         return "job"
+    if _STDOUT_NAME.search(file.name):
+        return "platform-form" if _STEP_FORM.search(text[:200]) else "job"
     if _SCHEDULER_FORM.search(text[:200]):
         return "platform-form"
     if file.kind == "rank":

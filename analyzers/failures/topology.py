@@ -12,7 +12,8 @@ _EXPLICIT_HOST = re.compile(
 )
 _ON_HOST = re.compile(rf"[Pp]rocess:? (\d{{1,6}}) ?/ ?\d+ on ({_HOST_NAME})")
 _RANK_ON = re.compile(
-    rf"\b[Rr]ank (\d{{1,6}})(?: ?(?:/|of) ?\d+)? (?:is |runs |running |starts )?on (?:host |node )?({_HOST_NAME})"
+    rf"\b(?:[Rr]ank|[Pp]rocess) (\d{{1,6}})(?: ?(?:/|of) ?\d+)? (?:is |runs |running |starts )?on (?:host |node )?"
+    rf"({_HOST_NAME})"
 )
 _A_DEVICE = re.compile(r"(?:gpu|cuda|device|dev|port|hpu|npu|tpu)\d*", re.I)
 _BARE_HOST = re.compile(r"(?<![\w/.-])([a-z][a-z0-9]*(?:-[a-z0-9]+)*-[a-z]{0,8}\d+)(?![\w/.:-])")
@@ -37,6 +38,7 @@ _TABLE_RANK = re.compile(r"^\s*rank\s+: (\d{1,6}) \(local_rank: (\d{1,3})\)")
 _TABLE_PID = re.compile(r"^\s*exitcode\s+: -?\d+ \(pid: (\d+)\)")
 _RAY_TRAIN = re.compile(r"ip=([\d.]+), pid=(\d{2,9})\) world_rank=(\d{1,6})")
 _MPI_RANK = re.compile(rf"rank (\d{{1,6}}) with PID (\d+) on node ({_HOST_NAME})")
+_SRUN_TASKS = re.compile(rf"srun: error: ({_HOST_NAME}): tasks? (\d[\d,-]{{0,200}}): ")
 _ROLE_POD = re.compile(r"^(?P<job>.+)-(?P<role>master|chief|launcher|head|worker)-(?P<index>\d{1,5})$")
 _MOST_RANKS = 100_000
 _NO_HOST = frozenset(
@@ -171,6 +173,9 @@ class Topology:
             self._process(int(ray[3]), int(ray[2]), None)
         if process := _ON_HOST.search(text):
             self.place(int(process[1]), process[2])
+        if tasks := _SRUN_TASKS.search(text):
+            for task in _numbers(tasks[2]):
+                self.place(task, tasks[1])
         if (told := _RANK_ON.search(text)) and any(map(str.isdigit, told[2])) and not _A_DEVICE.fullmatch(told[2]):
             self.place(int(told[1]), told[2])
         if agent := _AGENT.search(text):
@@ -268,6 +273,16 @@ def same_node(a: str, b: str) -> bool:
 
 def _hosts(text: str) -> list[str]:
     return [name for name in _EXPLICIT_HOST.findall(text) if name.lower() not in _NO_HOST]
+
+
+def _numbers(ranges: str) -> list[int]:
+    """``0-3,7`` as numbers; a range without end or beyond reason is left out."""
+    found: list[int] = []
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit() and (last or first).isdigit() and 0 <= int(last or first) - int(first) < 1024:
+            found.extend(range(int(first), int(last or first) + 1))
+    return found
 
 
 def _bus(address: str) -> str:

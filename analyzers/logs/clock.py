@@ -8,7 +8,7 @@ from datetime import UTC, datetime, tzinfo
 from analyzers.logs.dates import NO_YEAR
 
 #: Unix seconds below which a time has no year.
-_DATED_FROM = datetime(NO_YEAR + 2, 1, 1, tzinfo=UTC).timestamp()
+DATED_FROM = datetime(NO_YEAR + 2, 1, 1, tzinfo=UTC).timestamp()
 _DAY_S = 86400.0
 
 
@@ -59,7 +59,7 @@ def present_after(now: datetime, last: float) -> float:
     """``now`` (without a zone) in seconds. Where the log's ``last`` time has no date, this is the nearest such time of
     day after it, within half a day."""
     present = now.replace(tzinfo=UTC).timestamp()
-    if last > _DATED_FROM:
+    if last > DATED_FROM:
         return present
     passed = (present - last) % _DAY_S
     return last + passed if passed < _DAY_S / 2 else last

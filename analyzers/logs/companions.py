@@ -61,7 +61,8 @@ _RECORDER_TEXT = re.compile(
     rb'"(?:comm_lib_version|nccl_version|nccl_comm_state|pg_config)": ?|"entries": ?\[\{"(?:collective_seq_id|frames)"'
 )
 _SAYS_RANK = re.compile(
-    r"(?<![Ll]ocal[ _])(?<![Nn]ode[ _])\brank[ =:]{1,2}(\d{1,6}) ?(?:of|/|out of) ?\d|\bRANK=(\d{1,6})\b(?! ?-)"
+    r"(?<![Ll]ocal[ _])(?<![Nn]ode[ _])\b(?:rank|process)[ =:]{1,2}(\d{1,6}) ?(?:of|/|out of) ?\d"
+    r"|\bRANK=(\d{1,6})\b(?! ?-)"
     r"|(?<![Ll]ocal[ _])(?<![Nn]ode[ _])\brank[ =:]{1,2}(\d{1,6})\b.{0,60}\bworld(?:_size| size)?[ =:]"
 )
 _SYSLOG_HOST = re.compile(

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from analyzers.logs.fields import Pair, Role, fraction, meaning, number, pairs, seconds, wall_time
 from analyzers.logs.formats import LogFormat, recognise
+from analyzers.logs.measures import measures
 from analyzers.logs.mining import Candidate, candidates
 from analyzers.logs.prefix import strip_prefix, time_within
 from analyzers.logs.words import Worded
@@ -58,7 +59,7 @@ class Reading:
     ``step``, ``total`` (of steps), ``epoch`` and ``epochs`` as printed; ``loss`` may be nan; ``pace`` in seconds per
     step; ``elapsed`` and ``eta`` in seconds. ``mined``: what may be a counter with an unknown name, in a line without
     a known one. ``planned``: totals that stand in the line (a configuration, a header) as role, how plainly they are
-    named, amount.
+    named, amount. ``measured``: what else the line measures (`analyzers.logs.measures`), which is no progress.
     """
 
     rank: int | None = None
@@ -78,6 +79,7 @@ class Reading:
     is_other: bool = False
     mined: tuple[Candidate, ...] = ()
     planned: tuple[tuple[Role, int, int], ...] = ()
+    measured: dict[str, float] | None = None
 
     @property
     def says_something(self) -> bool:
@@ -110,6 +112,7 @@ def read_line(text: str, formats: tuple[LogFormat, ...]) -> Reading | None:
             rest = _take_groups(reading, match, rest)
     found = pairs(rest)
     first = _take_pairs(reading, found, names)
+    reading.measured = measures(rest, found)
     begins = min(begins, first)
     bare = fraction(rest, found) if reading.step is None else None
     if bare is not None and (reading.epoch is not None or reading.loss is not None or "[" in rest[:60]):
@@ -126,7 +129,7 @@ def read_line(text: str, formats: tuple[LogFormat, ...]) -> Reading | None:
     if reading.step is None and reading.epoch is None and not reading.planned:
         reading.mined = _mined(rest, candidates(rest, found, bare))
     if not reading.says_something:
-        return None
+        return reading if reading.measured else None
     _judge(reading, rest[:begins], found)
     return reading
 
@@ -147,6 +150,7 @@ def read_row(values: dict[str, str]) -> Reading | None:
     found = [Pair(key, value, None, "", 0, 0) for key, value in values.items()]
     _take_pairs(reading, found, {})
     reading.label = "row"
+    reading.measured = measures("", found)
     if reading.time is None:
         reading.time = next((time for time in map(time_within, values.values()) if time is not None), None)
     return reading if reading.step is not None or reading.epoch is not None else None

@@ -159,7 +159,7 @@ class _Middle:
             key = block[start : start + _SHAPE_BYTES].translate(None, _DIGITS)
             shape = self._shapes.get(key) or self._new_shape(key)
             shape.count += 1
-            if pattern != _LAST and not shape.is_due():
+            if pattern != _LAST and not worth.is_save(pattern) and not shape.is_due():
                 continue
             if epoch is not None:
                 walk.take(*walk.line_around(epoch))

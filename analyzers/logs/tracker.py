@@ -6,15 +6,18 @@ from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 
+from analyzers.logs.checkpoints import Saved, SaveWatch
 from analyzers.logs.clock import Clock, present_after
 from analyzers.logs.ending import End, EndWatch
 from analyzers.logs.fields import Role
 from analyzers.logs.formats import LogFormat, known_formats
 from analyzers.logs.limits import USUAL, Limits
 from analyzers.logs.mining import Candidate
+from analyzers.logs.pauses import Signs, kind_of
 from analyzers.logs.prefix import strip_prefix, time_within
 from analyzers.logs.reading import Reading, read_line
 from analyzers.logs.remarks import BROKEN, EVAL_BEGINS, FINISHED, PAUSING
+from analyzers.logs.saving import Save, may_save, read_save
 from analyzers.logs.series import Record, Series
 from analyzers.logs.table import Table
 
@@ -66,7 +69,7 @@ class Tracker:
     order: int = 0
     last_time: float | None = None
     finished_at: int = -1
-    pausing_at: int = -1
+    signs: Signs = field(default_factory=lambda: Signs(USUAL.signs))
     broken: Record | None = None
     whole_seconds: bool = True
     stamps: deque[float] = field(default_factory=deque)
@@ -74,6 +77,8 @@ class Tracker:
     since_stamp: int = 0
     ends: dict[str, End] = field(default_factory=dict)
     trained: dict[str, float | None] = field(default_factory=dict)
+    saves: dict[str, dict[int | None, SaveWatch]] = field(default_factory=dict)
+    measured: dict[str, float] = field(default_factory=dict)
     _clock: Clock = field(default_factory=Clock)
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
     _latest: dict[int | None, Record] = field(default_factory=dict)
@@ -88,6 +93,9 @@ class Tracker:
     _line_time: datetime | None = None
     _eval_at: int = -_EVAL_WITHIN
     _mined: int = 0
+    _reached: dict[int | None, Record] = field(default_factory=dict)
+    _is_saving: bool = False
+    _trained_at: int = -1
     _firsts: dict[tuple[int | None, str], int] = field(default_factory=dict)
     _file: str = ""
     _file_rank: int | None = None
@@ -103,6 +111,7 @@ class Tracker:
             0,
         )
         self._table = Table()
+        self._reached, self._is_saving = {}, False
         self.spans[file] = (self.order, self.order)
 
     def end(self) -> None:
@@ -133,21 +142,69 @@ class Tracker:
     def line(self, number: int, text: str) -> bool:
         """Take one line, or one drawing of its bar; True when it said something about progress."""
         self.order += 1
+        told = self._line(number, text)
+        if may_save(text):
+            told = self._save(number, text) or told
+        elif self._is_saving and "Traceback (most recent" in text:
+            self._note_save(Save("failed"), number, text, None)
+        return told
+
+    def _line(self, number: int, text: str) -> bool:
         if number != self._number:
             self._number, self._line_time = number, None
         if self._table.may_be(text):
             row = self._table.row(text)
             if row is not None:
+                self.measured.update(row.measured or {})
                 self._enter(row, number, text)
                 return True
         reading = read_line(text, self.formats)
         if reading is None or reading.step is None:
-            self._note(number, text)
             self._plain(number, text, reading.time if reading is not None else None)
+            self._note(number, text)
         if reading is None:
             return False
+        if reading.measured:
+            self.measured.update(reading.measured)
+        if not reading.says_something:
+            return True
         self._enter(reading, number, text)
         return True
+
+    def _save(self, number: int, text: str) -> bool:
+        """A line that may tell of a checkpoint."""
+        prefix = strip_prefix(text)
+        save = read_save(prefix.rest)
+        if save is None:
+            return False
+        self._note_save(save, number, text, prefix.rank if prefix.rank is not None else self._file_rank)
+        return True
+
+    def _note_save(self, save: Save, number: int, text: str, rank: int | None) -> None:
+        record = Record(self._file, number, text[: self.limits.text], self.order, 0, time=self._clock.last)
+        reached = self._reached.get(rank) or self._reached.get(None)
+        if save.says == "failed" and save.path is None and save.step is None:
+            for watch in self._watches(rank):
+                watch.failed(Saved(save, record, reached))
+            return
+        watches = self.saves.setdefault(self._file, {})
+        if rank in watches or len(watches) < self.limits.series:
+            watches.setdefault(rank, SaveWatch()).line(save, record, reached)
+            self._is_saving = True
+
+    def _watches(self, rank: int | None) -> list[SaveWatch]:
+        """What follows the checkpoints of a rank of this file; where lines have no rank, of all of them."""
+        known = self.saves.get(self._file, {})
+        return [watch for other, watch in known.items() if rank is None or other is None or rank == other]
+
+    def _goes_on(self, record: Record | None, rank: int | None) -> None:
+        """Training has gone on to a record, or is done."""
+        if record is not None:
+            self._reached[rank], self._trained_at = record, record.order
+        if self._is_saving:
+            for watch in self._watches(rank):
+                watch.trained(record)
+            self._is_saving = any(watch.pending for watch in self._watches(None))
 
     def _plain(self, number: int, text: str, time: datetime | None) -> None:
         """A line without a step: its time, and what it says about the job's end."""
@@ -173,12 +230,16 @@ class Tracker:
         """A line that counts nothing may still say that the job is done, pauses, or has a broken loss."""
         if FINISHED.search(text, 300):
             self.finished_at = self.order
+            self._goes_on(None, None)
         if BROKEN.search(text, 500):
             self.broken = Record(self._file, number, text[: self.limits.text], self.order, 0)
         if PAUSING.search(text, 300):
-            self.pausing_at = self.order
+            self._sign(text)
         if "***" in text and EVAL_BEGINS.search(text, 0, 300):
             self._eval_at = self.order
+
+    def _sign(self, text: str) -> None:
+        self.signs.say(kind_of(text), self.order, self._clock.last, self._trained_at)
 
     def _enter(self, reading: Reading, number: int, text: str) -> None:
         rank = reading.rank if reading.rank is not None else self._file_rank
@@ -197,7 +258,7 @@ class Tracker:
         if self.finished_at == self.order:
             return
         if reading.is_eval:
-            self.pausing_at = self.order
+            self.signs.say("eval", self.order, self._clock.last, self._trained_at)
         record = Record(
             self._file, number, text[: self.limits.text], self.order, 0, reading.step, reading.total, reading.epoch,
             reading.epochs, reading.loss, time, reading.elapsed, reading.pace, reading.eta, self._gaps,
@@ -226,6 +287,7 @@ class Tracker:
         if moved and known and not (series.is_eval or series.is_other):
             self._watch.trained()
             self.trained[self._file] = record.time
+            self._goes_on(record, series.rank)
         series.add(record)
 
     def _mine(self, candidate: Candidate, record: Record, rank: int | None, context: Context) -> None:
@@ -262,6 +324,7 @@ class Tracker:
             only.format = only.format or reading.format
             if only.last is not None and only.last.epoch is not None and reading.epoch > only.last.epoch:
                 self._watch.trained()
+                self._goes_on(record, rank)
             only.add(record)
         if reading.loss is not None:
             losses = self.loose.setdefault(rank, deque(maxlen=self.limits.loose))

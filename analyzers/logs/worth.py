@@ -30,6 +30,15 @@ _SELDOM = (
 )
 #: A line that says which epoch begins and nothing else: what follows it needs it.
 _EPOCH = r"epoch[ \t#:=\[(]*[0-9]+(?:[ \t]*(?:/|of)[ \t]*[0-9]+)?[\])}\s:.=*-]*[\r\n]"
+#: What may tell of a checkpoint; few lines do, and none of those found is passed over.
+_SAVES = (
+    r"\bsaving\b",
+    r"\b(?:saved|wrote|committed|finali[sz]ed)\b",
+    r"(?:check-?point|ckpt)[^\r\n]{0,40}(?:written|stored|ready|complete|is done)",
+    r"no space left|quota exceeded|fail[a-z]{0,3} to (?:save|write)",
+    r"(?:resum|restor)[a-z]{1,4} [^\r\n]{0,30}from",
+    r"(?:delet|remov)[a-z]{1,4} [^\r\n]{0,20}(?:check-?point|ckpt)",
+)
 _LINE_START = re.compile(r"(?<![\[\\])\^")
 
 #: Index of the pattern of epochs' beginnings.
@@ -57,7 +66,13 @@ def _seldom() -> tuple[Pattern, ...]:
         Pattern(_EPOCH, every=True),
         *(Pattern(expression, caseless=False) for expression in (*loose, PAUSING.pattern.pattern, *names)),
         *map(Pattern, _SELDOM),
+        *map(Pattern, _SAVES),
     )
+
+
+def is_save(index: int) -> bool:
+    """Whether a pattern is one of lines about checkpoints."""
+    return len(_seldom()) - len(_SAVES) <= index < len(_seldom())
 
 
 def is_progress(index: int) -> bool:

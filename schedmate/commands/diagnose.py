@@ -14,13 +14,16 @@ from schedmate.console import err, out, plain, print_json, safe
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from analyzers.failures.events import Scan
+    from analyzers.failures.topology import Topology
     from analyzers.types import Diagnosis, Echo, LogEvidence
+    from schedmate.config import Settings
 
 _SHOWN_ECHOES = 4
 _ECHO_COLUMNS = 160
 _FIELDS = (
-    "category", "subcategory", "confidence", "culprit_ranks", "culprit_nodes", "evidence", "echoes", "retryable",
-    "action", "summary", "explanation", "warnings",
+    "category", "subcategory", "confidence", "culprit_ranks", "culprit_nodes", "node_proof", "evidence", "echoes",
+    "retryable", "action", "summary", "explanation", "warnings", "past", "plan",
 )  # fmt: skip
 
 
@@ -32,6 +35,13 @@ def diagnose(
     html: Annotated[
         Path | None, typer.Option("--html", help="Also write a page with a picture, one HTML file.", metavar="FILE")
     ] = None,
+    past: Annotated[bool, typer.Option("--past", help="Compare with earlier failures (see `failures`).")] = False,
+    remember: Annotated[bool, typer.Option("--remember", help="Compare, and keep this one for later ones.")] = False,
+    job: Annotated[str, typer.Option("--job", help="The job's id, where no file says it.")] = "",
+    attempt: Annotated[int, typer.Option("--attempt", help="Which run of that job, from 0.", min=0)] = 0,
+    user: Annotated[str, typer.Option("--user", help="Whose job it is.")] = "",
+    name: Annotated[str, typer.Option("--name", help="The job's name.")] = "",
+    nodes: Annotated[str, typer.Option("--nodes", help="Where it ran, as Slurm lists it: n[01-04],n9.")] = "",
 ) -> None:
     """Say why a job failed: which rank and node, the line that tells it, and what to do.
 
@@ -40,19 +50,30 @@ def diagnose(
 
     Example: schedmate diagnose slurm-4711.out
     """
-    from analyzers.failures import investigate
+    from analyzers.failures import moments
+    from analyzers.failures.past import Told
     from schedmate.config import load_settings
+    from schedmate.recovery import with_plan
     from schedmate.refine import refine_diagnosis
+    from schedmate.remembering import Remembering
 
     if json_ and markdown:
         raise UserError("--json and --markdown: one of the two", "call it twice")
-    static, moments = investigate(path)
-    found = refine_diagnosis(static, path, load_settings())
+    settings = load_settings()
+    static, scan, topology = _examine(path, settings)
+    found = refine_diagnosis(static, path, settings)
+    if past or remember:
+        told = Told(job_id=job, attempt=attempt, user=user, name=name, nodes=_node_list(nodes))
+        earlier = Remembering(settings, found, scan, topology, told, path)
+        found = earlier.compared()
+        if remember:
+            earlier.keep()
+    found = with_plan(found, scan, topology, path)
     if html is not None:
         from schedmate.diagnosis_report import page
         from schedmate.files import write_whole
 
-        write_whole(html, page(found, moments, path), "name another file with --html")
+        write_whole(html, page(found, moments(scan, topology, static), path), "name another file with --html")
     if markdown:
         from schedmate.diagnosis_report import markdown as as_markdown
 
@@ -62,6 +83,24 @@ def diagnose(
     else:
         _show(found, [(echo, 0) for echo in found.echoes] if all_ else _folded(found.echoes)[:_SHOWN_ECHOES])
     raise typer.Exit(0 if found.category == "none" else 1)
+
+
+def _examine(path: Path, settings: Settings) -> tuple[Diagnosis, Scan, Topology]:
+    """The verdict by the signatures that come with the program and those that an operator promoted."""
+    from analyzers.failures import Diagnoser, examine
+    from schedmate.signatures.folder import SignatureFolder, active_signatures
+
+    folder = SignatureFolder(settings.path("signatures.dir")) if settings.text("signatures.dir") else None
+    active = None if folder is None else active_signatures(folder)
+    for warning in folder.warnings if folder is not None else ():
+        err().print(f"[yellow]warning:[/] {_quoted(warning)}", soft_wrap=True)
+    return examine(path) if active is None else Diagnoser(active).examine(path)
+
+
+def _node_list(written: str) -> tuple[str, ...]:
+    from analyzers.failures.accounting import expand_nodes
+
+    return expand_nodes("".join(written.split()))
 
 
 def as_json(found: Diagnosis) -> dict[str, Any]:
@@ -74,6 +113,7 @@ def as_json(found: Diagnosis) -> dict[str, Any]:
 
 
 def _show(found: Diagnosis, echoes: list[tuple[Echo, int]]) -> None:
+    from analyzers.failures import cost_in_words
     from analyzers.failures.wording import look_like_a_cause
 
     screen = out()
@@ -98,12 +138,19 @@ def _show(found: Diagnosis, echoes: list[tuple[Echo, int]]) -> None:
         hidden = f"{left} more; " if left else ""
         if left or any(more for _, more in echoes):
             _line(screen, f"  [dim]... {hidden}--all shows every line[/]")
+    for note in found.past:
+        _line(screen, f"[bold]Before:[/] {_quoted(note.says)}")
     retry = {True: "running it again may help", False: "running it again unchanged will not help", None: ""}
     _line(
         screen,
         f"[bold]Do:[/] {safe(found.action)}" + (f" ({retry[found.retryable]})" if retry[found.retryable] else ""),
     )
     _line(screen, _quoted(found.explanation))
+    if found.plan is not None:
+        for number, step in enumerate(found.plan.steps, 1):
+            _line(screen, f"  {number}. {_quoted(step.says)}")
+        if cost := cost_in_words(found.plan):
+            _line(screen, f"  [dim]{_quoted(cost)}[/]")
 
 
 def _verdict(found: Diagnosis, colour: str) -> str:

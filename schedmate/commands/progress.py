@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ from schedmate.console import err, out, print_json, safe
 
 if TYPE_CHECKING:
     from analyzers.logs.follow import Followed
-    from analyzers.types import Progress
+    from analyzers.types import Checkpoint, Progress
 
 _ANOMALIES = {
     "stall": "stalled: no progress for much longer than usual",
@@ -50,6 +51,9 @@ def progress(
         float | None,
         typer.Option("--for", help="With --follow: stop after so many seconds.", min=0, show_default=False),
     ] = None,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Ask the configured language model where nothing is understood to count.")
+    ] = False,
 ) -> None:
     """Show step, pace, loss, time left and trouble of a running job. Exits with 1 when it is in trouble or has failed.
 
@@ -58,6 +62,8 @@ def progress(
     from analyzers.logs import read_progress, read_progress_from
 
     is_stdin = str(log) == "-"
+    if ask and (is_stdin or follow):
+        raise UserError("--ask needs a file or folder, without --follow", "ask once; what is learned is kept")
     if follow:
         from schedmate.commands.progress_follow import follow as keep_following
 
@@ -71,6 +77,8 @@ def progress(
         found = read_progress_from(sys.stdin.buffer, now=_time(now))
     else:
         found = read_progress(log, now=_time(now), warn=warnings.append)
+        if "counter" in found.not_understood:
+            found = _learned(found, log, _time(now), warnings.append, ask=ask)
     if json_:
         print_json(_contract(found, warnings))
     else:
@@ -78,6 +86,13 @@ def progress(
         for warning in warnings:
             err().print(f"[yellow]warning:[/] {safe(warning)}")
     raise typer.Exit(1 if found.anomaly or found.ended not in (None, "completed") else 0)
+
+
+def _learned(found: Progress, log: Path, now: datetime | None, warn: Callable[[str], None], *, ask: bool) -> Progress:
+    from schedmate.config import load_settings
+    from schedmate.unknown_format import with_learned
+
+    return with_learned(found, log, now, warn, settings=load_settings() if ask else None)
 
 
 def _time(text: str | None) -> datetime | None:
@@ -118,7 +133,22 @@ def _contract(found: Progress, warnings: list[str]) -> dict[str, Any]:
         "format": found.format,
         "ended": found.ended,
         "not_understood": found.not_understood,
+        "checkpoint": _checkpoint(found.checkpoint),
+        "unsafe_checkpoint": _checkpoint(found.unsafe_checkpoint),
+        "metrics": dict(found.metrics),
         "warnings": warnings,
+    }
+
+
+def _checkpoint(known: Checkpoint | None) -> dict[str, Any] | None:
+    if known is None:
+        return None
+    return {
+        "path": known.path,
+        "step": known.step,
+        "epoch": tidy(known.epoch),
+        "time": known.time.isoformat() if known.time is not None else None,
+        "evidence": known.evidence,
     }
 
 
@@ -144,6 +174,11 @@ def _show(found: Progress, log: Path, *, timed: bool) -> None:
     table.add_row("loss", "-" if found.last_loss is None else str(found.last_loss))
     between = f" ({' to '.join(map(clock, found.eta_range))})" if found.eta_range else ""
     table.add_row("time left", "-" if found.eta_seconds is None else clock(found.eta_seconds) + between)
+    for name, value in found.metrics:
+        table.add_row(name.replace("_per_second", "/s").replace("_per_gpu", "/gpu").replace("_", " "), _short(value))
+    for name, known in (("checkpoint", found.checkpoint), ("unsafe", found.unsafe_checkpoint)):
+        if known is not None:
+            table.add_row(name, _where(known) + (" (failed, or not known to be complete)" if name == "unsafe" else ""))
     if found.ended is not None:
         table.add_row("ended", _ENDS[found.ended] if found.ended == "completed" else f"[red]{_ENDS[found.ended]}[/]")
     if found.anomaly:
@@ -153,6 +188,19 @@ def _show(found: Progress, log: Path, *, timed: bool) -> None:
     for line in found.evidence:
         table.add_row("", f"[dim]{safe(line.file)}:{line.line}[/] {safe(line.text.strip(), 160)}")
     out().print(table)
+
+
+def _short(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:,.6g}"
+
+
+def _where(known: Checkpoint) -> str:
+    """Which checkpoint, in words."""
+    of_step = f"step {known.step}" if known.step is not None else f"epoch {tidy(known.epoch)}"
+    parts = [of_step] if known.step is not None or known.epoch is not None else []
+    parts += [f"{known.time:%Y-%m-%d %H:%M:%S}"] if known.time is not None else []
+    parts += [safe(known.path, 120)] if known.path is not None else []
+    return ", ".join(parts) or f"[dim]{safe(known.evidence.file)}:{known.evidence.line}[/]"
 
 
 def _looked_for(log: Path) -> str:

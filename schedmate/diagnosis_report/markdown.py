@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from analyzers.failures import cost_in_words
 from analyzers.types import Diagnosis, LogEvidence
 from prompts.redaction import redact
 from schedmate.report.excerpt import printable
@@ -18,6 +19,11 @@ def markdown(found: Diagnosis, name: str) -> str:
     if found.evidence:
         parts += ["## Evidence", _quoted(found.evidence)]
     parts += ["## What to do", _plain(found.explanation)]
+    if found.plan is not None:
+        steps = [f"{number}. {_plain(step.says)}" for number, step in enumerate(found.plan.steps, 1)]
+        parts.append("\n".join(steps))
+        if cost := cost_in_words(found.plan):
+            parts.append(_plain(cost))
     if found.echoes:
         parts.append(f"## Put aside ({len(found.echoes)})")
         shown = found.echoes[:_MOST_ECHOES]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from analyzers.failures import Moment
+from analyzers.failures import Moment, cost_in_words
 from analyzers.types import Diagnosis
 from prompts.redaction import redact
 from schedmate.diagnosis_report.markdown import facts, headline
@@ -30,6 +30,7 @@ def page(found: Diagnosis, moments: Sequence[Moment], path: Path) -> str:
         facts=facts(found),
         figure=picture.html if picture is not None else None,
         excerpts=_excerpts(found, path),
+        cost=cost_in_words(found.plan) if found.plan is not None else "",
         clean=lambda text: printable(redact(text)),
     )
 

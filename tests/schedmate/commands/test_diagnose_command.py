@@ -113,3 +113,21 @@ def test_a_folder_with_one_bad_file_is_read(schedmate, tmp_path: Path) -> None:
 
 def test_help_has_an_example(schedmate) -> None:
     assert "Example: schedmate diagnose" in schedmate("diagnose", "--help").stdout
+
+
+def test_the_plan_goes_on_from_the_checkpoint_that_the_log_tells_of(schedmate, tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    steps = "".join(f"2026-03-01 10:{n:02d}:00 step {n}/100 loss 2.0 lr 1\n" for n in range(1, 30))
+    saved = "2026-03-01 10:29:30 Saving checkpoint to /ck/step_29.pt\n"
+    saved += "2026-03-01 10:29:40 Saved checkpoint /ck/step_29.pt\n"
+    path.write_text(steps + saved + "2026-03-01 10:31:00 step 31/100 loss 2.0 lr 1\n" + FAILED, encoding="utf-8")
+    page = tmp_path / "page.html"
+    ran = schedmate("diagnose", path, "--json", "--html", page)
+    answer = json.loads(ran.stdout)
+    jsonschema.validate(answer, SCHEMA)
+    assert [step["kind"] for step in answer["plan"]["steps"]] == ["fix_line", "requeue_from_checkpoint"]
+    assert answer["plan"]["steps"][1]["checkpoint"] == "/ck/step_29.pt" and answer["plan"]["lost_s"] < 200
+    for text in (schedmate("diagnose", path).stdout, page.read_text("utf-8")):
+        assert "Correct /h/u/t.py:3" in text
+        assert "from /ck/step_29.pt" in text and "must be done again" in text
+    assert "1. Correct /h/u/t.py:3" in schedmate("diagnose", path, "--markdown").stdout

@@ -60,6 +60,33 @@ def test_nan_is_a_string_in_json(schedmate: Schedmate, tmp_path: Path) -> None:
     assert as_json(done)["last_loss"] == "nan"
 
 
+def test_checkpoints_and_metrics(schedmate: Schedmate, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "train.log")
+    with log.open("a") as stream:
+        stream.write(
+            "Saving checkpoint to ck/b/step_600.pt\n2025-03-04 14:15:30 step 610 loss=2.0 grad_norm=nan lr=3e-4\n"
+        )
+        stream.write("Saving checkpoint to ck/step_610.pt\n")
+    found = as_json(schedmate("progress", log, "--json"))
+    safe, unsafe = found["checkpoint"], found["unsafe_checkpoint"]
+    assert isinstance(safe, dict)
+    assert isinstance(unsafe, dict)
+    assert (safe["step"], safe["time"], safe["evidence"]["line"]) == (600, "2025-03-04T14:15:00", 62)
+    assert (unsafe["path"], unsafe["step"]) == ("ck/step_610.pt", 610)
+    assert found["metrics"] == {"grad_norm": "nan", "learning_rate": 3e-4}
+    shown = schedmate("progress", log).stdout
+    assert "step 600, 2025-03-04 14:15:00, ck/b/step_600.pt" in shown
+    assert "not known to be complete" in shown
+
+
+def test_asking_without_a_model_says_so(schedmate: Schedmate, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("nothing counts 5\n" * 9)
+    done = schedmate("progress", tmp_path / "a.log", "--ask")
+    assert done.returncode == 0
+    assert "no language model is configured" in done.stderr
+    assert schedmate("progress", tmp_path / "a.log", "--ask", "--follow").returncode == 2
+
+
 def test_words_for_people(schedmate: Schedmate, tmp_path: Path) -> None:
     done = schedmate("progress", write_log(tmp_path / "train.log"))
     assert done.returncode == 0

@@ -1,0 +1,161 @@
+"""How jobs ended, in one SQLite file: several epilogs write at once, one of them may be killed at any moment, and a
+diagnosis asks for a handful among a million."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, get_args
+
+from analyzers.types import Category, FailureRecord
+from prompts.errors import UserError
+from prompts.redaction import redact
+
+#: More are not kept; where there are more, the oldest tenth goes.
+MOST_RECORDS = 1_000_000
+MOST_NODES = 4096
+_SHARE_DROPPED = 10
+_LONGEST_TEXT_CHARS = 300
+_PATIENCE_S = 20.0
+_CATEGORIES = frozenset(get_args(Category))
+_COLUMNS = (
+    "job_id", "attempt", "at_s", "category", "subcategory", "user", "work", "failure", "own_code", "nodes",
+    "nodes_told", "culprits", "data", "retryable",
+)  # fmt: skip
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS ended (
+    number INTEGER PRIMARY KEY, {", ".join(_COLUMNS)}, UNIQUE (job_id, attempt));
+CREATE INDEX IF NOT EXISTS ended_at ON ended (at_s);
+CREATE INDEX IF NOT EXISTS ended_failure ON ended (failure, at_s) WHERE failure != '';
+CREATE INDEX IF NOT EXISTS ended_data ON ended (data, at_s) WHERE data != ''
+"""
+_ADD = (
+    f"INSERT INTO ended ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))}) "
+    "ON CONFLICT (job_id, attempt) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[2:])
+    + " WHERE excluded.failure != '' OR ended.failure = ''"
+)
+_READ = f"SELECT {', '.join(_COLUMNS)} FROM ended "
+
+
+class FileFailureStore:
+    """Implements `analyzers.ports.FailureStore` on a file, which need not exist yet.
+
+    A write is whole or not there at all, whoever is killed. Raises `UserError` where the file can not be used.
+    """
+
+    def __init__(self, path: Path, most_records: int = MOST_RECORDS) -> None:
+        self.path = path
+        self.most_records = most_records
+
+    def add(self, records: Iterable[FailureRecord]) -> int:
+        """Add records, all or none; see `analyzers.ports.FailureStore.add`."""
+        rows = [_row(record) for record in records]
+        if not rows:
+            return 0
+        with self._told(), self._open() as db:
+            db.execute("BEGIN IMMEDIATE")
+            for statement in _SCHEMA.split(";"):
+                db.execute(statement)
+            db.executemany(_ADD, rows)
+            self._bound(db)
+            db.execute("COMMIT")
+        return len(rows)
+
+    def same_failure(self, failure: str, *, limit: int) -> list[FailureRecord]:
+        """The latest records with that fingerprint, latest first."""
+        return self._latest("failure", failure, limit)
+
+    def same_data(self, data: str, *, limit: int) -> list[FailureRecord]:
+        """The latest records that stumbled over that file, latest first."""
+        return self._latest("data", data, limit)
+
+    def since(self, at_s: float) -> Iterator[FailureRecord]:
+        """All that ended at that time or later, in order of time."""
+        yield from self._rows(_READ + "WHERE at_s >= ? ORDER BY at_s, number", (at_s,))
+
+    def latest_s(self) -> float | None:
+        """When the last one ended; None where there is none."""
+        found = next(self._raw("SELECT MAX(at_s) FROM ended", ()), (None,))[0]
+        return float(found) if isinstance(found, int | float) else None
+
+    def __len__(self) -> int:
+        return int(next(self._raw("SELECT COUNT(*) FROM ended", ()), (0,))[0])
+
+    def _latest(self, column: str, value: str, limit: int) -> list[FailureRecord]:
+        if not value:
+            return []
+        query = f"{_READ}WHERE {column} = ? AND {column} != '' ORDER BY at_s DESC, number DESC LIMIT ?"
+        return list(self._rows(query, (value, limit)))
+
+    def _rows(self, query: str, values: tuple[Any, ...]) -> Iterator[FailureRecord]:
+        for row in self._raw(query, values):
+            record = _record(row)
+            if record is not None:
+                yield record
+
+    def _raw(self, query: str, values: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        if not self.path.exists():
+            return
+        with self._told(), self._open() as db:
+            if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'ended'").fetchone():
+                yield from db.execute(query, values)
+
+    def _bound(self, db: sqlite3.Connection) -> None:
+        count = db.execute("SELECT COUNT(*) FROM ended").fetchone()[0]
+        if count > self.most_records:
+            gone = count - self.most_records + self.most_records // _SHARE_DROPPED
+            db.execute("DELETE FROM ended WHERE number IN (SELECT number FROM ended ORDER BY at_s LIMIT ?)", (gone,))
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(self.path, timeout=_PATIENCE_S, isolation_level=None)) as db:
+            yield db
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise UserError(
+                f"{self.path}: what is known of earlier failures can not be used ({error})",
+                "make the file readable and writable, move it away if it is broken, or set failures.store to another",
+            ) from None
+
+
+def _row(record: FailureRecord) -> tuple[Any, ...]:
+    """A record as it is kept: bounded, without secrets. Raises `UserError` for one that makes no sense."""
+    if not math.isfinite(record.at_s) or record.category not in _CATEGORIES or not record.job_id:
+        raise UserError(f"job {record.job_id!r} can not be remembered", "it needs a number, a time and a category")
+    texts = (record.subcategory, record.user, record.work, record.failure)
+    subcategory, user, work, failure = (_short(text) for text in texts)
+    return (
+        _short(record.job_id), record.attempt, record.at_s, record.category, subcategory, user, work, failure,
+        int(record.own_code), _joined(record.nodes), int(record.nodes_told), _joined(record.culprits),
+        _short(redact(record.data)) if record.data else "", None if record.retryable is None else int(record.retryable),
+    )  # fmt: skip
+
+
+def _record(row: tuple[Any, ...]) -> FailureRecord | None:
+    """A row as a record; None for one that somebody else wrote into the file."""
+    job_id, attempt, at_s, category, subcategory, user, work, failure, own, nodes, told, culprits, data, retry = row
+    if category not in _CATEGORIES or not isinstance(at_s, int | float):
+        return None
+    return FailureRecord(
+        job_id, at_s, category, subcategory, attempt, user, work, failure, bool(own), tuple(nodes.split()), bool(told),
+        tuple(culprits.split()), data, None if retry is None else bool(retry),
+    )  # fmt: skip
+
+
+def _short(text: str) -> str:
+    return text[:_LONGEST_TEXT_CHARS].encode("utf-8", "replace").decode()
+
+
+def _joined(nodes: tuple[str, ...]) -> str:
+    """Names of nodes, a blank between two; what could be none (with blanks in it, or endless) is left out."""
+    fit = (_short(node) for node in nodes[:MOST_NODES] if node and len(node) <= _LONGEST_TEXT_CHARS)
+    return " ".join(node for node in fit if node.split() == [node])

@@ -1,0 +1,170 @@
+"""How soon bad nodes are named on a simulated month, and how many good ones with them.
+
+    python -m benchmarks.lemons [--seeds 20] [--first 0] [--look-every 1]
+
+A hundred nodes of which two are bad, jobs of 1 to 16 nodes in a month, 5 % of which fail for reasons of their own. Most
+of those reasons are found in the log (code, data, limits); of the rest nobody knows the cause. From some day of the
+first half of the month on a bad node ends a share of the jobs that run on it, until it is named; in some of those the
+kernel's log says so, in the others nothing does. One more user's code fails most times, everywhere, and its log does
+not say why. Everything here is synthetic. The ranking is asked after each failure that may be a node's, so a name
+counts as false even if it is taken back later.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+import numpy as np
+
+from analyzers.failures.past import rank_nodes
+from analyzers.types import Category, FailureRecord
+
+NODES, USERS, JOBS, LEMONS = 100, 40, 2500, 2
+BACKGROUND = 0.05
+SIZES, SIZE_SHARES = (1, 2, 4, 8, 16), (0.5, 0.2, 0.15, 0.1, 0.05)
+MONTH_S = 30 * 86_400.0
+CRASHER_FAILS = 0.7
+CRASHER_SHARE = 0.02
+STRIKES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """``ends``: share of its jobs that a bad node ends; ``told``: share of those in which the platform says so;
+    ``open``: share of the other failures whose cause nobody knows."""
+
+    name: str
+    ends: float
+    told: float
+    open: float = 0.3
+    sizes: tuple[float, ...] = SIZE_SHARES
+
+
+SETTINGS = (
+    Setting("ends 80 %, kernel log tells nine of ten", 0.8, 0.9),
+    Setting("ends 80 %, kernel log tells half", 0.8, 0.5),
+    Setting("ends 50 %, kernel log tells half", 0.5, 0.5),
+    Setting("ends 30 %, kernel log tells half", 0.3, 0.5),
+    Setting("ends 80 %, nothing tells", 0.8, 0.0),
+    Setting("ends 50 %, nothing tells", 0.5, 0.0),
+    Setting("ends 50 %, half told, no background cause known", 0.5, 0.5, open=1.0),
+    Setting("ends 80 %, nothing tells, jobs of 8 and 16 nodes", 0.8, 0.0, sizes=(0.0, 0.0, 0.0, 0.5, 0.5)),
+    Setting("no bad node", 0.0, 0.0),
+)
+
+
+def month(setting: Setting, seed: int) -> tuple[list[FailureRecord], list[set[str]], tuple[str, ...]]:
+    """A month's ends of jobs in order of time, for each the bad nodes that ended it, and all bad nodes."""
+    rng = np.random.default_rng([seed, 7])
+    lemons = tuple(f"n{node:03d}" for node in rng.choice(NODES, LEMONS, replace=False)) if setting.ends else ()
+    popular = rng.dirichlet(np.full(USERS, 0.5)) * (1 - CRASHER_SHARE)
+    who = np.append(popular, CRASHER_SHARE)
+    bad_from = dict(zip(lemons, rng.uniform(0, MONTH_S / 2, LEMONS), strict=False))
+    records, ended_by = [], []
+    for job, at_s in enumerate(np.sort(rng.uniform(0, MONTH_S, JOBS))):
+        user = int(rng.choice(USERS + 1, p=who))
+        size = int(rng.choice(SIZES, p=setting.sizes))
+        nodes = tuple(f"n{node:03d}" for node in rng.choice(NODES, size, replace=False))
+        bad = [node for node in nodes if at_s >= bad_from.get(node, MONTH_S) and rng.random() < setting.ends]
+        category, culprits = _end(rng, user, bad, setting)
+        records.append(
+            FailureRecord(
+                f"j{job}", float(at_s), category, user=f"u{user}", work=f"w{rng.integers(4)}", nodes=nodes,
+                nodes_told=True, culprits=culprits,
+            )
+        )  # fmt: skip
+        ended_by.append(set(bad))
+    return records, ended_by, lemons
+
+
+def _end(rng: np.random.Generator, user: int, bad: list[str], setting: Setting) -> tuple[Category, tuple[str, ...]]:
+    if bad:
+        return ("infrastructure-hardware", (bad[0],)) if rng.random() < setting.told else ("unknown", ())
+    if rng.random() < (CRASHER_FAILS if user == USERS else BACKGROUND):
+        return ("unknown" if user == USERS or rng.random() < setting.open else "user-code"), ()
+    return "none", ()
+
+
+@dataclass(slots=True)
+class Outcome:
+    """One month: failures of each bad node until it was named (None: not in this month), good nodes that were named,
+    and good nodes that a rule of three strikes would have named."""
+
+    until: dict[str, int | None] = field(default_factory=dict)
+    false: set[str] = field(default_factory=set)
+    struck: set[str] = field(default_factory=set)
+
+
+def play(setting: Setting, seed: int, look_every: int = 1) -> Outcome:
+    """Ask for the ranking after each (or each so many-th) failure that may be a node's, and after each of a bad one."""
+    records, ended_by, lemons = month(setting, seed)
+    outcome = Outcome(until=dict.fromkeys(lemons))
+    strikes: dict[str, int] = {}
+    failed = dict.fromkeys(lemons, 0)
+    looks = 0
+    for count, (record, bad) in enumerate(zip(records, ended_by, strict=True), 1):
+        if bad and all(outcome.until[node] is not None for node in bad):  # it is out of service: others are used
+            records[count - 1] = replace(record, category="none", culprits=(), nodes_told=False)
+            continue
+        if record.category in ("none", "user-code"):
+            continue
+        for node in bad:
+            failed[node] += 1
+        for node in record.nodes:
+            strikes[node] = strikes.get(node, 0) + 1
+        looks += 1
+        if not bad and looks % look_every:
+            continue
+        for standing in rank_nodes(records[:count], nodes_total=NODES):
+            if not standing.named:
+                break
+            if standing.node not in lemons:
+                outcome.false.add(standing.node)
+            elif outcome.until[standing.node] is None:
+                outcome.until[standing.node] = failed[standing.node]
+    outcome.struck = {node for node, count in strikes.items() if count >= STRIKES and node not in lemons}
+    return outcome
+
+
+def rows(seeds: range, look_every: int) -> Iterator[tuple[Setting, list[Outcome], float]]:
+    """The outcomes of each setting with the CPU seconds that they took."""
+    for setting in SETTINGS:
+        begin = time.process_time()
+        outcomes = [play(setting, seed, look_every) for seed in seeds]
+        yield setting, outcomes, time.process_time() - begin
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--look-every", type=int, default=1)
+    given = parser.parse_args()
+    seeds = range(given.first, given.first + given.seeds)
+    print(
+        f"{NODES} nodes, {LEMONS} bad, {JOBS} jobs a month, {BACKGROUND:.0%} fail by themselves; {given.seeds} months\n"
+    )
+    print(f"{'setting':<50} {'named':>9} {'within 3':>9} {'median':>7} {'most':>5} {'false':>6} {'3 strikes':>10}")
+    for setting, outcomes, seconds in rows(seeds, given.look_every):
+        until = [count for outcome in outcomes for count in outcome.until.values()]
+        named = [count for count in until if count is not None]
+        soon = sum(count <= STRIKES for count in named)
+        false = sum(len(outcome.false) for outcome in outcomes)
+        struck = sum(len(outcome.struck) for outcome in outcomes)
+        print(
+            f"{setting.name:<50} {f'{len(named)}/{len(until)}':>9} {f'{soon}/{len(until)}':>9} "
+            f"{median(named) if named else '-':>7} {max(named, default='-'):>5} {false:>6} {struck:>10}"
+        )
+        print(f"  {seconds:.0f} s of CPU", file=sys.stderr)
+    print("\nnamed: bad nodes named by the end of the month; within 3, median, most: failures of a bad node until then")
+    print("false: good nodes ever named; 3 strikes: good nodes that had three failed jobs of unknown cause")
+
+
+if __name__ == "__main__":
+    main()

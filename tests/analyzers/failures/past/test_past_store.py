@@ -1,0 +1,148 @@
+"""The file: two writers, a writer killed at any moment, a broken file, very many records."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from analyzers.failures.past import FileFailureStore
+from analyzers.ports import FailureStore
+from analyzers.types import FailureRecord
+from prompts.errors import UserError
+
+WRITER = """
+import sys
+from pathlib import Path
+from analyzers.failures.past import FileFailureStore
+from analyzers.types import FailureRecord
+store = FileFailureStore(Path(sys.argv[1]))
+for number in range(int(sys.argv[3])):
+    store.add([FailureRecord(f"{sys.argv[2]}-{number}-{part}", number, "unknown", failure="f") for part in range(3)])
+    print(number, flush=True)
+"""
+
+
+def record(job: str = "1", **more: object) -> FailureRecord:
+    values = {"at_s": 5.0, "category": "unknown", "failure": "f1", **more}
+    return FailureRecord(job, **values)  # type: ignore[arg-type]
+
+
+def store(tmp_path: Path, most: int = 1000) -> FileFailureStore:
+    return FileFailureStore(tmp_path / "d" / "failures.sqlite", most)
+
+
+def test_what_is_kept_comes_back(tmp_path: Path) -> None:
+    kept = store(tmp_path)
+    assert isinstance(kept, FailureStore)
+    assert (len(kept), kept.latest_s(), list(kept.since(0)), kept.same_failure("f1", limit=5)) == (0, None, [], [])
+    assert not kept.path.exists()
+    whole = record(
+        "7", subcategory="nccl", attempt=2, user="bo", work="train-#", own_code=True, nodes=("n1", "n2.x"),
+        nodes_told=True, culprits=("n1",), data="/d/x.tar", retryable=False,
+    )  # fmt: skip
+    assert kept.add([whole, record("8", at_s=9.0)]) == 2
+    assert list(kept.since(0)) == [whole, record("8", at_s=9.0)] and kept.latest_s() == 9.0
+    assert kept.same_data("/d/x.tar", limit=5) == [whole] and kept.same_data("", limit=5) == []
+    assert [each.job_id for each in kept.same_failure("f1", limit=1)] == ["8"]
+
+
+def test_a_diagnosis_takes_the_place_of_accounting_and_never_the_other_way(tmp_path: Path) -> None:
+    kept = store(tmp_path)
+    kept.add([record(failure="")])
+    kept.add([record(category="user-code")])
+    kept.add([record(failure="", category="none")])
+    assert [each.category for each in kept.since(0)] == ["user-code"]
+
+
+def test_the_oldest_go_where_there_are_too_many(tmp_path: Path) -> None:
+    kept = store(tmp_path, 100)
+    kept.add(record(str(number), at_s=number) for number in range(250))
+    assert len(kept) == 90 and min(each.at_s for each in kept.since(0)) == 160
+
+
+def test_hostile_names_are_bounded_and_never_more_than_one(tmp_path: Path) -> None:
+    kept = store(tmp_path)
+    names = ("a b", "", "x" * 5000, "n1\nn2", "\ud800", "ok'; DROP TABLE ended; --", "n9")
+    kept.add([record("j" * 9999, nodes=names, user="u" * 9999, work="\ud800", data="https://u:geheim12345@h/x.tar")])
+    (found,) = kept.since(0)
+    assert found.nodes == ("?", "n9") and len(found.user) == 300 == len(found.job_id)
+    assert "geheim" not in found.data
+    kept.add([record("2", nodes=tuple(f"n{number}" for number in range(9000)))])
+    assert max(len(each.nodes) for each in kept.since(0)) == 4096
+    with pytest.raises(UserError):
+        kept.add([record("3", at_s=float("nan"))])
+
+
+def test_two_writers_and_one_that_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "f.sqlite"
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, path, name, count], stdout=subprocess.PIPE, text=True)
+        for name, count in (("a", "30"), ("b", "100000"))
+    ]
+    told = -1
+    stream = writers[1].stdout
+    assert stream is not None
+    while told < 20:
+        told = int(stream.readline())
+    os.kill(writers[1].pid, signal.SIGKILL)
+    told += len(stream.read().split())  # what it had said before
+    assert writers[0].communicate()[0].count("\n") == 30 and writers[0].returncode == 0
+    writers[1].wait()
+    kept = FileFailureStore(path)
+    jobs = [each.job_id for each in kept.since(0)]
+    first, second = (sum(job.startswith(name) for job in jobs) for name in "ab")
+    assert first == 90 and second % 3 == 0 and second >= 3 * (told + 1)
+    assert kept.add([record()]) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database at all" * 100])
+def test_a_file_that_is_none_of_ours(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "f.sqlite"
+    path.write_bytes(content)
+    kept = FileFailureStore(path)
+    if not content:
+        assert list(kept.since(0)) == []
+        return
+    with pytest.raises(UserError, match=r"f\.sqlite"):
+        kept.add([record()])
+
+
+def test_a_torn_file_is_refused_in_words_or_read(tmp_path: Path) -> None:
+    kept = FileFailureStore(tmp_path / "f.sqlite")
+    kept.add(record(str(number)) for number in range(3000))
+    whole = kept.path.read_bytes()
+    for length in (100, 5000, len(whole) // 2, len(whole) - 1):
+        kept.path.write_bytes(whole[:length])
+        try:
+            assert len(list(kept.since(0))) <= 3000
+        except UserError as error:
+            assert "f.sqlite" in str(error)
+
+
+@pytest.mark.slow
+def test_many_records_are_answered_soon(tmp_path: Path) -> None:
+    from analyzers.failures.past import rank_nodes
+
+    kept = FileFailureStore(tmp_path / "f.sqlite")
+    kept.add(
+        FailureRecord(
+            str(n), n, "unknown" if n % 50 == 0 else "none", user=f"u{n % 300}", work=f"w{n % 7}",
+            failure=f"f{n % 90}" if n % 50 == 0 else "", nodes=(f"n{n % 997}", f"n{n % 991}"), nodes_told=True,
+        )
+        for n in range(150_000)
+    )  # fmt: skip
+    begin = time.process_time()
+    sum(hash(str(n)) for n in range(500_000))
+    unit = time.process_time() - begin
+    begin = time.process_time()
+    assert len(kept.same_failure("f50", limit=200)) == 200
+    assert time.process_time() - begin < unit
+    begin = time.process_time()
+    assert not any(each.named for each in rank_nodes(kept.since(0)))
+    assert time.process_time() - begin < 60 * unit
