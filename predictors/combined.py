@@ -13,7 +13,7 @@ from predictors.resources import gpu_memory_mib, gpu_utilization, host_memory_mi
 from predictors.types import Prediction, SimilarJob
 
 #: Changes whenever the same input may give another answer.
-MODEL_VERSION = "similar-jobs-2"
+MODEL_VERSION = "similar-jobs-3"
 _SHOWN_SIMILAR = 10
 _LEAST_SHOWN_SIMILARITY = 0.2
 #: Reasons lighter than these are not worth a line.
@@ -32,7 +32,7 @@ def predict(submission: Submission, facts: SourceFacts, history: HistoryStore) -
     # The runtime if nothing cut it: quantiles, the chance of a timeout and the reasons all come from this one.
     uncut = duration_distribution(similar, prior, submission.limit_s)
     beyond = uncut.share_above(submission.limit_s) if submission.limit_s else 0.0
-    memory, memory_reason = gpu_memory_mib(submission, facts, similar)
+    memory, memory_reason, gpu_fit = gpu_memory_mib(submission, facts, similar)
     host_memory, host_reason = host_memory_mib(submission, facts, similar)
     return Prediction(
         duration_s=uncut.quantiles(submission.limit_s),
@@ -51,6 +51,7 @@ def predict(submission: Submission, facts: SourceFacts, history: HistoryStore) -
         model_version=MODEL_VERSION,
         warnings=tuple(facts.warnings),
         source=facts.source,
+        gpu_fit=gpu_fit,
     )
 
 

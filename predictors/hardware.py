@@ -15,7 +15,13 @@ class GpuModel:
     single_tflops: float
     memory_mib: int
 
+    @property
+    def usable_mib(self) -> float:
+        """What a program can have: error correction and the driver take a part (an 80 GiB A100 shows 79.2)."""
+        return _USABLE * self.memory_mib
 
+
+_USABLE = 0.975
 _GIB = 1024
 #: The longer name first: "A100" must not be read as "A10".
 GPUS: tuple[GpuModel, ...] = (

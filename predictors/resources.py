@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 from analyzers.types import SourceFacts, Submission
 from predictors.duration import Similar, evidence
+from predictors.fitting import fit
 from predictors.hardware import TYPICAL, gpu_model
-from predictors.memory import CONTEXT_MIB, training_memory_mib
-from predictors.types import Interval
+from predictors.memory import CONTEXT_MIB, TrainingMemory, training_memory
+from predictors.types import Fit, Interval
 from predictors.workload import workload
 
 _Z_80 = 1.2816
-#: Trust in the arithmetic and in the published figures, in jobs' worth, and their errors on the log scale.
+#: Trust in the arithmetic and in the published figures, in jobs' worth, and errors on the log scale.
 _PRIOR_JOBS = 1.0
-_ARITHMETIC_SPREAD = 0.6
 _COLD_SPREAD = 1.2
 _COLD_GPU_SHARE = 0.35
 _REPEAT_SPREAD = 0.1
@@ -26,24 +26,47 @@ _HOST_MIB_PER_GPU = 8 * 1024.0
 _HOST_SPREAD = 1.1
 
 
-def gpu_memory_mib(submission: Submission, facts: SourceFacts, similar: Similar) -> tuple[Interval, str]:
-    """Peak MiB a GPU with the reason in words; never above the memory of a known GPU type."""
+def gpu_memory_mib(submission: Submission, facts: SourceFacts, similar: Similar) -> tuple[Interval, str, Fit | None]:
+    """Peak MiB a GPU with the reason in words; never above the memory of a known GPU type. Then whether it fits one."""
     gpu = gpu_model(submission.gpu_type)
-    ceiling_mib = float((gpu or TYPICAL).memory_mib) if gpu else math.inf
-    by_arithmetic = training_memory_mib(workload(submission, facts), facts)
+    ceiling_mib = float(gpu.memory_mib) if gpu else math.inf
+    size = workload(submission, facts)
+    by_arithmetic = training_memory(size, facts)
     if by_arithmetic is None:
         centre, spread = (gpu or TYPICAL).memory_mib * _COLD_GPU_SHARE, _COLD_SPREAD
         reason = "GPU memory: the model's size is not known, so a wide guess"
     else:
-        centre, spread = by_arithmetic, _ARITHMETIC_SPREAD
-        reason = f"GPU memory: weights, gradients, optimizer and activations come to {by_arithmetic:,.0f} MiB"
-        if by_arithmetic > ceiling_mib and gpu:
-            reason += f", more than the {gpu.memory_mib:,} MiB of a {gpu.name}: it may not fit"
+        total = by_arithmetic.total()
+        centre, spread = total.value, math.log(total.high / total.low) / (2 * _Z_80)
+        reason = f"GPU memory: {_parts(by_arithmetic)} come to {total.value:,.0f} MiB"
     seen = [(record.peak_gpu_memory_mib, w) for (record, _), w in zip(similar, evidence(similar), strict=True)]
     interval, jobs = _corrected(centre, spread, seen)
+    if by_arithmetic is not None and not jobs:
+        interval = by_arithmetic.total()
     if jobs:
         reason = f"GPU memory: peaks of {jobs} similar jobs, beside the arithmetic"
-    return _clipped(interval, min(CONTEXT_MIB / 2, ceiling_mib), ceiling_mib), reason
+    found = fit(gpu, size, facts, interval) if gpu and (jobs or by_arithmetic) else None
+    if found is not None and found.verdict != "fits":
+        reason += f"; {_may_not_fit(found)}"
+    return _clipped(interval, min(CONTEXT_MIB / 2, ceiling_mib), ceiling_mib), reason, found
+
+
+def _parts(memory: TrainingMemory) -> str:
+    samples = f"{memory.batch:g} samples" if memory.batch != 1 else "1 sample"
+    states = f"weights {memory.weights:,.0f}, gradients {memory.gradients:,.0f}, optimizer {memory.optimizer:,.0f}"
+    return f"{states} and activations of {samples} {memory.batch * memory.a_sample.value:,.0f}"
+
+
+def _may_not_fit(found: Fit) -> str:
+    words = {"tight": "it may not fit", "unlikely": "it will hardly fit"}.get(found.verdict, "it does not fit")
+    reason = f"of the {found.usable_mib:,.0f} MiB that a program can have of a GPU ({found.gpu}): {words}"
+    if found.largest_batch is not None and found.verdict != "tight":
+        reason += (
+            f"; at most {found.largest_batch} samples a GPU would" if found.largest_batch else "; not one sample would"
+        )
+    if found.remedies and found.verdict != "tight":
+        reason += f"; it would with {' or '.join(remedy.change for remedy in found.remedies[:3])}"
+    return reason
 
 
 def host_memory_mib(submission: Submission, facts: SourceFacts, similar: Similar) -> tuple[Interval, str | None]:

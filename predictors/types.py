@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from analyzers.types import SourceReading
 
@@ -36,6 +37,45 @@ class Interval:
     high: float
 
 
+#: Whether a job fits a GPU: also at the upper end of what it may need, only at the likely one, only at the lower end.
+Verdict = Literal["fits", "tight", "unlikely", "does not fit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A change with which the job would likely need no more than the GPU has, at its present batch size.
+
+    ``needed_mib`` is the likely need with it, ``largest_batch`` the samples of a GPU that would likely fit then
+    (None: as many as wanted).
+    """
+
+    change: str
+    needed_mib: float
+    largest_batch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Whether the job fits the GPU type that it asks for. ``usable_mib`` is what the driver leaves of its memory.
+
+    ``needed_mib`` is the need, not cut at what the GPU has; ``headroom_mib`` what is left at its likely value (below
+    zero: missing). ``batch`` are the samples of one forward pass on a GPU, None where nothing says so (then the need
+    is for ``assumed_batch``). ``largest_batch`` is the most that likely fit (0: not one), ``safe_batch`` the most that
+    fit at the upper end too; None where the model's size is not known. ``remedies`` only where it may not fit.
+    """
+
+    gpu: str
+    usable_mib: float
+    verdict: Verdict
+    needed_mib: Interval
+    headroom_mib: float
+    batch: int | None = None
+    assumed_batch: int | None = None
+    largest_batch: int | None = None
+    safe_batch: int | None = None
+    remedies: tuple[Remedy, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class SimilarJob:
     """A past job that the prediction leans on. ``similarity`` in 0..1."""
@@ -67,7 +107,7 @@ class Prediction:
     """Everything predicted for one submission. ``gpu_memory_mib`` is per GPU; ``gpu_utilization`` in 0..1.
 
     ``assumed``: what was taken from the launch because the submission did not say it. ``source``: how much of the job's
-    source the prediction rests on.
+    source the prediction rests on. ``gpu_fit``: None where the GPU type is not known, or nothing of the memory.
     """
 
     duration_s: Quantiles
@@ -81,3 +121,4 @@ class Prediction:
     warnings: tuple[str, ...] = field(default=())
     assumed: tuple[Assumed, ...] = ()
     source: SourceReading = field(default_factory=SourceReading)
+    gpu_fit: Fit | None = None

@@ -13,7 +13,7 @@ from schedmate.workdir import work_folder
 
 if TYPE_CHECKING:
     from analyzers.ports import HistoryStore
-    from predictors.types import Assumed, Interval, Prediction
+    from predictors.types import Assumed, Fit, Interval, Prediction
 
 
 def predict(
@@ -101,6 +101,11 @@ def _show(prediction: Prediction, named: bool) -> None:
         f"cancelled {outcome.cancelled:.0%}, timeout {outcome.timeout:.0%}",
     )
     block.add_row("[bold]GPU memory[/bold]", _gib(prediction.gpu_memory_mib) + " a GPU")
+    if prediction.gpu_fit is not None:
+        block.add_row("", safe(_fit(prediction.gpu_fit)))
+        for remedy in prediction.gpu_fit.remedies:
+            most = f", at most about {remedy.largest_batch:,} samples a GPU" if remedy.largest_batch else ""
+            block.add_row("", safe(f"with {remedy.change}: {remedy.needed_mib / 1024:.1f} GiB{most}"))
     use = prediction.gpu_utilization
     block.add_row("[bold]GPU use[/bold]", f"{use.value:.0%}  (80 % between {use.low:.0%} and {use.high:.0%})")
     block.add_row("[bold]host memory[/bold]", _gib(prediction.host_memory_mib))
@@ -156,6 +161,20 @@ def _told(assumed: Assumed) -> str:
     if assumed.file is None:
         return what
     return f"{what} (launch command)" if assumed.file == "launch" else f"{what} ({assumed.file}:{assumed.line})"
+
+
+def _fit(fit: Fit) -> str:
+    """Whether it fits, and the batch that would: ``does not fit (A100, 39.0 GiB): needs 61.2 GiB, ...``."""
+    words = {"tight": "may not fit", "unlikely": "will hardly fit"}.get(fit.verdict, fit.verdict)
+    told = f"{words} ({fit.gpu}, {fit.usable_mib / 1024:.1f} GiB)"
+    if fit.verdict != "fits":
+        value, low, high = (mib / 1024 for mib in (fit.needed_mib.value, fit.needed_mib.low, fit.needed_mib.high))
+        told += f": needs {value:.1f} GiB, {low:.1f} to {high:.1f}"
+    if fit.assumed_batch is not None:
+        told += f"; {fit.assumed_batch} samples a GPU assumed"
+    if fit.largest_batch == 0:
+        return f"{told}; not one sample fits"
+    return told if fit.largest_batch is None else f"{told}; at most about {fit.largest_batch:,} samples a GPU"
 
 
 def _gib(interval: Interval) -> str:

@@ -224,7 +224,8 @@ def test_observed_peaks_correct_the_arithmetic() -> None:
 def test_a_job_that_does_not_fit_is_said_so() -> None:
     known = facts(model="llama", model_params_approx="70B", optimizer="adamw")
     prediction = predict(Submission("", gpus=1, gpu_type="A100"), known, EMPTY)
-    assert "may not fit" in " ".join(prediction.reasons)
+    assert "does not fit" in " ".join(prediction.reasons)
+    assert prediction.gpu_fit is not None and prediction.gpu_fit.verdict == "does not fit"
     assert prediction.gpu_memory_mib.high <= 40 * 1024
 
 

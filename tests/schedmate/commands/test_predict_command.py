@@ -68,6 +68,23 @@ def test_human_output_is_one_readable_block(schedmate, job: Path) -> None:
         assert part in done.stdout
 
 
+def test_what_does_not_fit_is_said_with_what_would(schedmate, job: Path) -> None:
+    loaded = "loader = torch.utils.data.DataLoader(data, batch_size=a.batch_size)\nfor epoch in range(a.epochs):\n"
+    loaded += "    for x, y in loader:\n        model(x).sum().backward()\n        optimizer.step()\n"
+    (job / "train.py").write_text((job / "train.py").read_text().partition("for epoch")[0] + loaded)
+    words = ["predict", job, "--command", "python train.py --batch-size 600", "--gpu-type", "T4"]
+    fit = predicted(schedmate(*words, "--json"))["gpu_fit"]
+    assert isinstance(fit, dict) and fit["verdict"] == "does not fit" and 0 < fit["largest_batch"] < 600
+    named = [each["change"] for each in fit["remedies"]]
+    shown = schedmate(*words).stdout
+    assert named and "does not fit (T4" in shown and f"about {fit['largest_batch']} samples" in shown
+    assert all(f"with {change}" in shown for change in named)
+    small = ["predict", job, "--command", "python train.py --batch-size 4", "--json"]
+    fitting = predicted(schedmate(*small, "--gpu-type", "A100"))["gpu_fit"]
+    assert isinstance(fitting, dict) and fitting["verdict"] == "fits" and fitting["remedies"] == []
+    assert predicted(schedmate(*small))["gpu_fit"] is None
+
+
 def test_what_the_launch_asks_for_is_assumed_and_said(schedmate, job: Path) -> None:
     (job / "run.sh").write_text("#!/bin/bash\n#SBATCH --time=06:00:00\n#SBATCH --gres=gpu:4\npython train.py\n")
     told = predicted(schedmate("predict", job, "--command", "bash run.sh", "--json"))
