@@ -87,14 +87,12 @@ def diagnose(
 
 def _examine(path: Path, settings: Settings) -> tuple[Diagnosis, Scan, Topology]:
     """The verdict by the signatures that come with the program and those that an operator promoted."""
-    from analyzers.failures import Diagnoser, examine
-    from schedmate.signatures.folder import SignatureFolder, active_signatures
+    from schedmate.signatures.use import examine_with_own
 
-    folder = SignatureFolder(settings.path("signatures.dir")) if settings.text("signatures.dir") else None
-    active = None if folder is None else active_signatures(folder)
-    for warning in folder.warnings if folder is not None else ():
+    found, scan, topology, warnings = examine_with_own(path, settings)
+    for warning in warnings:
         err().print(f"[yellow]warning:[/] {_quoted(warning)}", soft_wrap=True)
-    return examine(path) if active is None else Diagnoser(active).examine(path)
+    return found, scan, topology
 
 
 def _node_list(written: str) -> tuple[str, ...]:
