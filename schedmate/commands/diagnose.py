@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from analyzers.failures.topology import Topology
     from analyzers.types import Diagnosis, Echo, LogEvidence
     from schedmate.config import Settings
+    from schedmate.remembering import Remembering
 
 _SHOWN_ECHOES = 4
 _ECHO_COLUMNS = 160
@@ -64,10 +65,7 @@ def diagnose(
     found = refine_diagnosis(static, path, settings)
     if past or remember:
         told = Told(job_id=job, attempt=attempt, user=user, name=name, nodes=_node_list(nodes))
-        earlier = Remembering(settings, found, scan, topology, told, path)
-        found = earlier.compared()
-        if remember:
-            earlier.keep()
+        found = _beside_earlier(Remembering(settings, found, scan, topology, told, path), found, remember)
     found = with_plan(found, scan, topology, path)
     if html is not None:
         from schedmate.diagnosis_report import page
@@ -93,6 +91,18 @@ def _examine(path: Path, settings: Settings) -> tuple[Diagnosis, Scan, Topology]
     for warning in warnings:
         err().print(f"[yellow]warning:[/] {_quoted(warning)}", soft_wrap=True)
     return found, scan, topology
+
+
+def _beside_earlier(earlier: Remembering, found: Diagnosis, remember: bool) -> Diagnosis:
+    """The verdict in the light of earlier ones; a store that can not be used costs no verdict."""
+    try:
+        judged = earlier.compared()
+        if remember:
+            earlier.keep()
+    except UserError as error:
+        err().print(f"[yellow]warning:[/] {_quoted(str(error))}", soft_wrap=True)
+        return found
+    return judged
 
 
 def _node_list(written: str) -> tuple[str, ...]:
