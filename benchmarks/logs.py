@@ -115,7 +115,7 @@ class Run:
     peak_mib: float
 
 
-def _run(command: list[str], output: Path) -> Run:
+def run(command: list[str], output: Path) -> Run:
     """One run in a process of its own, on one core. Its output goes to a file: grep stops early for /dev/null."""
     environment = {**os.environ, "LC_ALL": "C", "OMP_NUM_THREADS": "1"}
     to_file = (os.POSIX_SPAWN_OPEN, 1, str(output), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -129,8 +129,8 @@ def _run(command: list[str], output: Path) -> Run:
 def best(command: list[str], file: Path, empty: Path, repeats: int) -> Run:
     """The best of some runs on ``file``, less what starting costs (a run on ``empty``)."""
     output = file.with_suffix(".out")
-    start = min(_run([*command, str(empty)], output).cpu_s for _ in range(repeats))
-    runs = [_run([*command, str(file)], output) for _ in range(repeats)]
+    start = min(run([*command, str(empty)], output).cpu_s for _ in range(repeats))
+    runs = [run([*command, str(file)], output) for _ in range(repeats)]
     return Run(max(1e-6, min(run.cpu_s for run in runs) - start), max(run.peak_mib for run in runs))
 
 

@@ -118,6 +118,18 @@ class ExploreStep(BaseModel):
     text: str = Field("", max_length=200)
 
 
+class ProposedFormat(BaseModel):
+    """Answer to ``propose_log_format``: numbers as they stand in one line, empty for what it does not hold."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    line: int = Field(ge=0, le=1000)
+    step: str = Field("", max_length=20)
+    total: str = Field("", max_length=20)
+    epoch: str = Field("", max_length=20)
+    loss: str = Field("", max_length=30)
+
+
 class EndpointCheck(BaseModel):
     """Answer to ``check_endpoint``."""
 

@@ -93,7 +93,7 @@ def clear_attempts(scan: Scan) -> None:
             latest_attempt = last
         for event in here:
             if event.attempt != latest_attempt:
-                _dismiss(event, "it belongs to an earlier attempt; only the last one counts")
+                dismiss(event, "it belongs to an earlier attempt; only the last one counts")
 
 
 def clear_folders(scan: Scan) -> None:
@@ -104,7 +104,7 @@ def clear_folders(scan: Scan) -> None:
     latest = max(numbered.values())
     for event in scan.events:
         if event.file in numbered and numbered[event.file] < latest:
-            _dismiss(event, "it belongs to an earlier attempt; only the last one counts")
+            dismiss(event, "it belongs to an earlier attempt; only the last one counts")
 
 
 def clear_foreign(scan: Scan, topology: Topology) -> None:
@@ -164,38 +164,7 @@ def clear_teardown(scan: Scan) -> None:
         signs = failed if event.file in whole_job else [*failed, *lost]
         before_it = [other.line for other in signs if other.file == event.file and other.line < event.line]
         if before_it:
-            _dismiss(event, f"the launcher ends the rest of a step after a task failed (line {min(before_it)})")
-
-
-def clear_started(scan: Scan) -> None:
-    """What keeps a job from starting is over when the job makes a step (a gang steps only when all of it runs), or
-    when the pod that it speaks of has written a log."""
-    spoke = [name for name in scan.ranks_in if scan.ranks_in[name] or any(e.file == name for e in scan.events)]
-    for event in scan.events:
-        if event.signature.starting and event.pod and any(event.pod in name for name in spoke):
-            _dismiss(event, "the pod started all the same: it has written a log")
-    steps = [line for stream in scan.streams.values() for line in (stream.progress, stream.success) if line is not None]
-    if not steps:
-        return
-    latest = _latest(steps)
-    for event in scan.events:
-        if not event.signature.starting or event.dismissed:
-            continue
-        until_step = seconds_between(event.time, latest) if event.time_exact else None
-        if until_step is None or until_step > 0:
-            _dismiss(event, "the job started all the same, and made steps")
-
-
-def clear_managed(scan: Scan) -> None:
-    """A warning that itself says how the program goes on (``falling back to ...``) did not end it; something that did
-    end it later in the file is left to be the cause."""
-    ends: dict[str, int] = {}
-    for event in scan.events:
-        if event.fatal and not event.dismissed and event.weight >= DECIDES_ALONE:
-            ends[event.file] = max(ends.get(event.file, 0), event.line)
-    for event in scan.events:
-        if event.handled and not event.fatal and not event.dismissed and event.line < ends.get(event.file, 0):
-            _dismiss(event, "the program said how it would go on without")
+            dismiss(event, f"the launcher ends the rest of a step after a task failed (line {min(before_it)})")
 
 
 def clear_outlived(scan: Scan) -> None:
@@ -203,18 +172,19 @@ def clear_outlived(scan: Scan) -> None:
     clocks can be hours apart, so progress only casts doubt, and only a good end clears."""
     ends = [stream.success for stream in scan.streams.values() if stream.success]
     steps = [stream.progress for stream in scan.streams.values() if stream.progress]
-    ended, stepped = _latest(ends), _latest(steps)
+    ended, stepped = latest_time(ends), latest_time(steps)
     for event in scan.events:
-        if event.signature.origin != "platform" or event.writer == "job" or event.dismissed or not event.time_exact:
+        of_a_node = event.signature.origin == "platform" or (event.signature.scope == "node" and event.pod is None)
+        if not of_a_node or event.writer == "job" or event.dismissed or not event.time_exact:
             continue
         until_end, until_step = seconds_between(event.time, ended), seconds_between(event.time, stepped)
         if until_end is not None and until_end > 0:
-            _dismiss(event, "the job ended well after it")
+            dismiss(event, "the job ended well after it")
         elif until_step is not None and until_step > OUTLIVED_AFTER_S:
             event.outlived = True
 
 
-def _latest(lines: list[LogEvidence]) -> datetime | None:
+def latest_time(lines: list[LogEvidence]) -> datetime | None:
     """The latest time that stands on one of the lines."""
     latest: datetime | None = None
     for line in lines:
@@ -243,17 +213,17 @@ def clear_survived(scan: Scan) -> None:
             went_on = went_on or (stream_.success if stream_.success and stream_.success.line > event.line else None)
             if went_on is not None and went_on.line > event.line:
                 event.survived = True
-                _dismiss(event, f"the program went on after it (line {went_on.line})")
+                dismiss(event, f"the program went on after it (line {went_on.line})")
                 continue
         if (later_step := lived_on(event)) is not None:
             event.survived = True
-            _dismiss(event, f"all ranks step together, and steps followed ({later_step.file}:{later_step.line})")
+            dismiss(event, f"all ranks step together, and steps followed ({later_step.file}:{later_step.line})")
             continue
         if not event.fatal:
             later = [line for line, _ in per_file.get(event.file, []) if line > event.line]
             if later and (event.handled or event.mild or event.rank is None):
                 event.survived = True
-                _dismiss(event, f"the program went on after it (line {max(later)})")
+                dismiss(event, f"the program went on after it (line {max(later)})")
 
 
 def _stepped_on(scan: Scan) -> Callable[[Event], LogEvidence | None]:
@@ -284,6 +254,6 @@ def _stepped_on(scan: Scan) -> Callable[[Event], LogEvidence | None]:
     return find
 
 
-def _dismiss(event: Event, why: str) -> None:
+def dismiss(event: Event, why: str) -> None:
     if not event.dismissed:
         event.dismissed = why

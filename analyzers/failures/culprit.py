@@ -13,6 +13,7 @@ from analyzers.types import NodeProof
 _WHOLE_JOB_SHARE = 0.5
 _HOSTS_THAT_AGREE = 2
 _JOBS_THAT_AGREE = 2
+_MPI_ABORT = re.compile(r"MPI_ABORT was invoked on rank (\d{1,6})")
 _JOB_NUMBER = re.compile(r"\d{3,}")
 #: After these a process may not get to say a word.
 _SILENCES = ("host-oom", "killed", "gpu-lost", "gpu-firmware", "gpu-ecc", "nvlink")
@@ -50,15 +51,20 @@ def culprits(
             if event.signature.scope == "node" and event.signature.subcategory == "node-lost" and not event.dismissed
         ]
         return (), next(((node,) for node in named if node), ())
+    if signature.role == "symptom":
+        return _one(cause.rank), ()  # where a process died, which says nothing against the node
     alike = _alike(cause, scan)
     if signature.scope in ("node", "pod") and cause.writer != "job":
         nodes = {event.node for event in alike if event.node and event.writer != "job"}
         if len(nodes) > 1 and signature.category != "infrastructure-hardware":
             return (), ()
-        rank = cause.rank if cause.rank is not None else _victim_on(cause, scan, topology)
-        return _one(rank), _cleared(cause.node, cause, scan, elsewhere)
+        victims = _victims_on(cause, scan, topology) if cause.rank is None else (cause.rank,)
+        return victims, _cleared(cause.node, cause, scan, elsewhere)
     ranks = {event.rank for event in alike if event.rank is not None}
     common = _same_in_several_jobs(alike, topology) if signature.category.startswith("infrastructure") else None
+    if len(ranks) > 1 and (node := _whole_node(ranks, topology)) is not None:
+        trusted = not signature.category.startswith("infrastructure") or _trusted(cause, alike)
+        return tuple(sorted(ranks)), _cleared(node if trusted else common, cause, scan, elsewhere)
     if len(ranks) > 1 and len(ranks) >= _WHOLE_JOB_SHARE * len(topology.ranks):
         return (), () if common is None else (common,)
     rank = cause.rank if cause.rank is not None or len(ranks) != 1 else min(ranks)
@@ -67,8 +73,16 @@ def culprits(
     if signature.category.startswith("infrastructure") and not _trusted(cause, alike):
         node = common
     if rank is None:
-        rank = _victim_on(cause, scan, topology)
-    return _one(rank), _cleared(node, cause, scan, elsewhere)
+        rank = _aborted_by(cause, scan)
+    victims = _victims_on(cause, scan, topology) if rank is None else (rank,)
+    return victims, _cleared(node, cause, scan, elsewhere)
+
+
+def _whole_node(ranks: set[int], topology: Topology) -> str | None:
+    """The node whose ranks these are, all of them and no others, where the job has ranks elsewhere."""
+    nodes = {topology.node(rank) for rank in ranks}
+    node = nodes.pop() if len(nodes) == 1 else None
+    return node if node and set(topology.ranks_on(node)) == ranks and topology.ranks - ranks else None
 
 
 def _alike(cause: Event, scan: Scan) -> list[Event]:
@@ -107,18 +121,26 @@ def _trusted(cause: Event, alike: list[Event]) -> bool:
     return cause.host_explicit or any(event.writer != "job" for event in alike)
 
 
-def _victim_on(cause: Event, scan: Scan, topology: Topology) -> int | None:
+def _aborted_by(cause: Event, scan: Scan) -> int | None:
+    """The rank that ended the others through MPI, where one alone did and the cause stands in the same file."""
+    ranks = {int(told[1]) for e in scan.events if e.file == cause.file and (told := _MPI_ABORT.search(e.text))}
+    return ranks.pop() if len(ranks) == 1 and cause.writer == "job" else None
+
+
+def _victims_on(cause: Event, scan: Scan, topology: Topology) -> tuple[int, ...]:
     """The one rank that felt the cause directly (its own error follows from it), where no other did and it is not known
-    to run elsewhere. A network port serves all ranks of its node, so none of them is singled out."""
+    to run elsewhere; or all ranks of the node, where each of them felt it and others do not run there. A network port
+    serves all ranks of its node, so none of several is singled out."""
     if cause.signature.category == "infrastructure-network":
-        return None
+        one_each = len(topology.ranks) == len(set(topology.node_of_rank.values())) == len(topology.node_of_rank) > 1
+        return tuple(topology.ranks_on(cause.node)) if cause.node and one_each else ()
     if cause.pci is not None:
         users = {
             event.rank for event in scan.events if event.pci == cause.pci and _not_elsewhere(event, cause, topology)
         }
         users.discard(None)
         if len(users) == 1:
-            return users.pop()
+            return _one(users.pop())
     felt = [
         event
         for event in scan.events
@@ -138,7 +160,10 @@ def _victim_on(cause: Event, scan: Scan, topology: Topology) -> int | None:
         ranks = set(_fell_silent(cause, scan, topology))
     if not ranks and not topology.local_of_pid:  # else a task is a launcher of several ranks
         ranks = {event.rank for event in scan.events if _task_of(event, cause)}
-    return ranks.pop() if len(ranks) == 1 else None
+    if len(ranks) == 1:
+        return _one(ranks.pop())
+    here = topology.ranks_on(cause.node) if cause.node else []
+    return tuple(here) if here and ranks == set(here) and topology.ranks - ranks else ()
 
 
 def _task_of(event: Event, cause: Event) -> bool:

@@ -13,9 +13,7 @@ from analyzers.failures.clearing import (
     clear_attempts,
     clear_folders,
     clear_foreign,
-    clear_managed,
     clear_outlived,
-    clear_started,
     clear_survived,
     clear_teardown,
     place_events,
@@ -24,6 +22,13 @@ from analyzers.failures.culprit import culprits, node_proof, recurs_on_other_nod
 from analyzers.failures.events import Event, Scan
 from analyzers.failures.flight_recorder import find_stuck, read_dumps
 from analyzers.failures.joining import join_messages, recall
+from analyzers.failures.overcome import (
+    clear_brief_outages,
+    clear_managed,
+    clear_started,
+    doubt_other_nodes,
+    doubt_talked_over,
+)
 from analyzers.failures.reasoner import DECIDES, STRONG, Finding, find_cause, settle, take_stuck
 from analyzers.failures.scan import Scanner
 from analyzers.failures.signatures import FileSignatureStore, Signature, load_signatures
@@ -138,6 +143,9 @@ def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
     clear_teardown(scan)
     clear_started(scan)
     clear_managed(scan)
+    doubt_talked_over(scan)
+    doubt_other_nodes(scan, topology)
+    clear_brief_outages(scan)
     if own is not None:
         _take_state(own, scan)
     finding = find_cause(scan, topology)

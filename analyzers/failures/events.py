@@ -100,7 +100,8 @@ class Stream:
 class Scan:
     """Everything read from the files of one job. ``ranks_in``: who speaks in which file; ``labels``: hosts' names
     that stand before lines; ``places``: node by rank, of each attempt in each file; ``resumed``: the line that says
-    that the job began from a checkpoint of an earlier run; ``stuck``: what the flight recorder's dumps show."""
+    that the job began from a checkpoint of an earlier run; ``lines_in``: how long each file is;
+    ``stuck``: what the flight recorder's dumps show."""
 
     events: list[Event] = field(default_factory=list)
     streams: dict[tuple[str, int | None], Stream] = field(default_factory=dict)
@@ -114,6 +115,7 @@ class Scan:
     first_time: datetime | None = None
     last_time: datetime | None = None
     stuck: Stuck | None = None
+    lines_in: dict[str, int] = field(default_factory=dict)
     accounting: list[tuple[LogFile, list[str]]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 

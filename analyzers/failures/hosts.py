@@ -115,7 +115,7 @@ def place_by_name(files: list[LogFile], scan: Scan, topology: Topology) -> None:
     host, or the names differ only in their numbers and no rank speaks in the files of two of them."""
     known = known_hosts(files)
     named = {file.name: host for file in files if (host := host_in_name(file, known)) is not None}
-    told = {host for host in named.values() if any(same_node(host, other) for other in topology.nodes)}
+    told = {host for host in named.values() if any(same_node(host, other) for other in (*topology.nodes, *known))}
     if not told and not _names_hosts(named, scan):
         return
     for name, host in named.items():

@@ -29,8 +29,10 @@ def join_messages(scan: Scan) -> None:
             and 0 < other.line - event.line <= MESSAGE_LINES
             and other.attempt == event.attempt
         ]
-        told = min(below, key=lambda e: e.line, default=None)
-        if told is None or told.fatal or told.dismissed or told.signature.role not in ("root", "ambiguous"):
+        ended = min((other.line for other in below if other.fatal), default=event.line + MESSAGE_LINES + 1)
+        telling = [e for e in below if e.line < ended and not e.dismissed and e.signature.role in ("root", "ambiguous")]
+        told = min(telling, key=lambda e: e.line, default=None)
+        if told is None:
             continue
         if told.signature.priority > event.signature.priority:
             told.fatal, told.user_frame = True, event.user_frame

@@ -13,6 +13,7 @@ _FIGURE = (
     r"(?:[Ll]oss|\blr\b|learning_rate|grad_norm|grad norm|tok/s|tokens/s|samples/s|it/s|s/it|elapsed|\bacc\b|accuracy"
     r"|\bppl\b|\beta\b|ETA)"
 )
+_TO_NUMBER = r"[ =:#\[(]{0,12}"
 _HEADING = r"^[\s=#*\->\[]{2,}"
 
 
@@ -23,14 +24,14 @@ def _any_of(*alternatives: str) -> re.Pattern[str]:
 #: A step of the training with one of its figures. Most lines of a log are this, so it is looked for only where a
 #: verdict needs it.
 PROGRESS = _any_of(
-    rf"{_STEP}[ =:#\[(]{{0,12}}\d++.{{0,160}}{_FIGURE}",
-    rf"{_FIGURE}.{{0,160}}{_STEP}['\"]?[ =:#\[(]{{0,12}}\d+",
+    rf"{_STEP}{_TO_NUMBER}\d++.{{0,160}}{_FIGURE}",
+    rf"{_FIGURE}.{{0,160}}{_STEP}['\"]?{_TO_NUMBER}\d+",
     r"\d%\|.{0,80}\| {0,3}\d++/\d",  # tqdm
     r"^[^A-Za-z]{0,40}\{'loss': ",  # transformers
     r"\b\d+/\d+ (?:\[[=>.]{1,60}\] )?- .{0,60}\b(?:loss|accuracy): \d",  # Keras
 )
 #: What every such line has; looser, for looking through many lines at once.
-PROGRESS_HAS = (rf"{_STEP}['\"]?[ =:#\[(]{{0,4}}\d", r"\d%\|", r"\{'loss': ", r"\d/\d+ (?:\[[=>.]{1,60}\] )?- ")
+PROGRESS_HAS = (rf"{_STEP}['\"]?{_TO_NUMBER}\d", r"\d%\|", r"\{'loss': ", r"\d/\d+ (?:\[[=>.]{1,60}\] )?- ")
 
 MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
     (
@@ -42,7 +43,7 @@ MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
         _any_of(
             r"[Tt]raining (?:has )?(?:finished|complete|completed|done|ended)\b",
             r"[Ff]inished training|[Dd]one training|exits successfully|[Cc]ompleted successfully",
-            r"All done\b|[Ss]aved final|['\"]train_runtime['\"]: \d",
+            r"[Aa]ll done\b|leaving with 0\b|[Ss]aved final|['\"]train_runtime['\"]: \d",
             r"exit(?:ing|ed|s)? (?:with )?(?:code|status)?:? ?0\b|== exit 0",
             r"(?:[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram) (?:completed|finished) ?(?:successfully|ok|normally)",
             r"`Trainer\.fit` stopped: `max_(?:epochs|steps)|Training completed\. Do not forget|max_steps=\d+. reached",

@@ -21,8 +21,10 @@ from analyzers.failures.block import Block
 
 #: What is looked at of one line; a longer one is cut, so no pattern can run for long.
 LINE_CHARS = 4096
-STRETCH_BYTES = 8 * 1024
+STRETCH_BYTES = 16 * 1024
 _NAMED = re.compile(r"\(\?P<\w+>")
+#: Escapes, classes, wide gaps, and every other character.
+_TOKENS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\.\{0?,\d{3,4}\}|.", re.S)
 
 #: (offset behind a match, index of the pattern)
 Hit = tuple[int, int]
@@ -41,6 +43,20 @@ def compiled_pattern(expression: str) -> re.Pattern[str]:
     return re.compile(expression)
 
 
+def behind_gap(expression: str) -> str:
+    """What stands behind the first wide gap (``.{0,200}``) of an expression, which fits wherever the expression does
+    and is scanned for several times as fast; the expression itself where there is no gap, or not in all of it."""
+    depth, found = 0, ""
+    for token in _TOKENS.finditer(expression):
+        text = token[0]
+        if depth == 0 and text == "|":
+            return expression
+        if depth == 0 and not found and len(text) > 2 and text.startswith(".{"):
+            found = expression[token.end() :]
+        depth += (text == "(") - (text == ")")
+    return found or expression
+
+
 class Matcher:
     """Finds lines for all patterns. ``automaton``: True to compile one where possible, False to do without, None to
     use one that was kept."""
@@ -48,6 +64,7 @@ class Matcher:
     def __init__(self, expressions: Sequence[str], automaton: bool | None = True) -> None:
         self.expressions = tuple(expressions)
         self._unnamed = [_NAMED.sub("(?:", expression) for expression in expressions]
+        self._scanned = [behind_gap(expression) for expression in self._unnamed]
         self._automaton = None if automaton is False else self._database(once=False, must=bool(automaton))
 
     def fits(self, number: int, text: str) -> bool:
@@ -107,7 +124,7 @@ class Matcher:
         flags = hyperscan.HS_FLAG_MULTILINE | hyperscan.HS_FLAG_ALLOWEMPTY
         flags |= hyperscan.HS_FLAG_SINGLEMATCH if once else 0
         try:
-            return database(self._unnamed, [flags] * len(self._unnamed), must=must)
+            return database(self._scanned, [flags] * len(self._scanned), must=must)
         except ValueError:
             return None
 

@@ -8,20 +8,19 @@ from dataclasses import dataclass, field, replace
 
 from analyzers.failures.above import Above
 from analyzers.failures.block import Block
-from analyzers.failures.events import Event, Scan
+from analyzers.failures.events import Event
 from analyzers.failures.hosts import NO_LABELS, Labels, labels_of
 from analyzers.failures.keeping import HANDLED_WITHIN_LINES, Keeper
 from analyzers.failures.lookup import described_pod, rank_of_traceback
 from analyzers.failures.marks import GIVES_UP, MARKS, PREVIOUS, Mark
-from analyzers.failures.matcher import LINE_CHARS, Matcher
+from analyzers.failures.matcher import LINE_CHARS
 from analyzers.failures.places import Places
 from analyzers.failures.progressing import Watch
 from analyzers.failures.recognise import CRASH_STACK_LINES, Around, recognise
-from analyzers.failures.sampling import Sampling, Share
-from analyzers.failures.signatures import Signature
+from analyzers.failures.rules import Job, Rules, is_table
+from analyzers.failures.sampling import Sampling
 from analyzers.failures.stacks import Stacks
 from analyzers.failures.steps import is_progress
-from analyzers.failures.topology import Topology
 from analyzers.logs.companions import LogFile
 from analyzers.logs.intake import Warn, read_blocks
 from analyzers.logs.prefix import Prefix
@@ -30,40 +29,18 @@ from prompts.redaction import shortened
 
 LABEL_LINES = 200
 MOST_ACCOUNTING_LINES = 20_000
+#: So many matches of a block are always told.
+_FEW_MATCHES = 500
 #: After a block with too many matches to tell all, so many blocks are sampled at once.
 _CROWDED_BLOCKS = 16
+#: In the middle of a block, it is chosen again what to read after so many attempts of a file.
+_MOST_RENEWED = 16
 #: Of what these marks say, nothing is left out.
 _ALWAYS: tuple[Mark, ...] = ("attempt", "begin", "resumed", "success")
 
 _ATTEMPT_FOLDER = re.compile(r"(?:^|/)attempt[_-](\d{1,4})(?:/|$)")
 _RANKS = re.compile(r"\branks? \d+ ?(?:-|\.\.) ?\d+")
 _ENDS = frozenset({"time-limit", "preemption", "user-cancel", "node-lost", "launcher-summary"})
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What lines are read by. Indexes of patterns: the signatures', one for Xids, then the marks' (``marks``)."""
-
-    signatures: tuple[Signature, ...]
-    matcher: Matcher
-    first_mark: int
-    marks: dict[Mark, int]
-
-    def confirmed(self, numbers: Iterable[int], text: str) -> list[int]:
-        """Those of the patterns that fit this line."""
-        return [number for number in numbers if self.matcher.fits(number, text)]
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What the files of one job have in common: where findings go, the hosts that other files name, and how closely
-    each of them is read."""
-
-    scan: Scan
-    topology: Topology
-    warn: Warn
-    known: frozenset[str]
-    share: Share
 
 
 @dataclass(slots=True)
@@ -80,6 +57,7 @@ class FileReader:
     ranks_here: set[int] = field(default_factory=set)
     crowded: int = 0
     matches: int = 0
+    renewed: int = 0
     stacks: Stacks = field(default_factory=Stacks)
     above: Above = field(default_factory=Above)
     keeper: Keeper = field(init=False)
@@ -109,6 +87,7 @@ class FileReader:
                 accounting.extend(block.lines(0, MOST_ACCOUNTING_LINES - len(accounting)))
             if not is_table(accounting):
                 self._block(block, is_last)
+            self.job.scan.lines_in[self.file.name] = block.number(len(block) - 1)
         if accounting and is_table(accounting):
             self.job.scan.accounting.append((self.file, accounting))
         self._finish()
@@ -119,7 +98,7 @@ class FileReader:
         self.watch.enter(block)
         worth = self._worth(block, is_last)
         self._window(block, worth)
-        due, at, attempt = self.sampling.due(block, worth, 0, is_last), 0, self.attempt
+        due, at, attempt = self.sampling.due(block, worth, 0, is_last, self.crowded > 0), 0, self.attempt
         everything = range(len(self.rules.matcher.expressions))
         index, lines = 0, len(block)
         while index < lines:
@@ -134,12 +113,13 @@ class FileReader:
             is_due = at < len(due) and due[at] == index
             self._line(block, index, worth.get(index, everything if is_due else ()))
             index += 1
-            if self.attempt != attempt:
-                due, at, attempt = self.sampling.due(block, worth, index, is_last), 0, self.attempt
+            if self.attempt != attempt and self.renewed < _MOST_RENEWED:  # what was common before may be new now
+                due, at, attempt = self.sampling.due(block, worth, index, is_last, self.crowded > 0), 0, self.attempt
+                self.renewed += 1
 
     def _worth(self, block: Block, is_last: bool) -> dict[int, list[int]]:
         """The lines that some pattern may fit. Where they are very many, some of each kind."""
-        most = 0 if self.crowded else max(self.job.share.matches - self.matches, self.job.share.matches // 16)
+        most = 0 if self.crowded else max(self.job.share.matches - self.matches, _FEW_MATCHES)
         worth, found = self.rules.matcher.candidates(block, most, self.job.share.ending_bytes if is_last else 0)
         self.matches += found
         self.crowded = self.crowded - 1 if self.crowded else _CROWDED_BLOCKS if found >= most else 0
@@ -318,15 +298,3 @@ def _blocks(file: LogFile, warn: Warn) -> Iterator[tuple[Block, bool]]:
 def _ends_attempt(event: Event) -> bool:
     """Whether the line says that all processes of the launch are over; a launch after it is a new attempt."""
     return event.signature.subcategory in _ENDS or (event.writer != "job" and event.signature.id == "launcher-teardown")
-
-
-def is_table(lines: list[str]) -> bool:
-    """Whether a scheduler's file is accounting (a table or JSON of jobs) and not a daemon's log."""
-    head = [line for line in lines[:40] if line.strip()][:3]
-    return any("JobState=" in line for line in lines[:40]) or (
-        bool(head)
-        and (
-            (head[0].lstrip().startswith(("{", "[")) and ('"' in head[0] or head[0].strip() in ("{", "[")))
-            or any(re.search(r"\bJobID(?:Raw)?\b", line) and "State" in line for line in head)
-        )
-    )

@@ -16,6 +16,8 @@ DECIDES = 0.4
 #: Clocks of nodes differ and platforms report late: within this many seconds two lines are simultaneous.
 SKEW_S = 5.0
 REPORT_DELAY_S = 180.0
+#: Signatures up to this priority know an exception only by its type.
+GENERIC = 15
 MOST_CALLS_SHOWN = 4
 
 _WORK = re.compile(r"WorkNCCL\(SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+))?")
@@ -76,7 +78,7 @@ def find_cause(scan: Scan, topology: Topology) -> Finding:
     if not free:
         return Finding(None, suspects=suspects)
     strong = _without_survivors([event for event in free if event.weight >= STRONG])
-    chosen = _first(strong) if strong else max(free, key=lambda e: (e.weight, -e.line))
+    chosen = _first(strong) if strong else max(free, key=lambda e: (e.weight, e.signature.priority > GENERIC, -e.line))
     return Finding(chosen, _supporting(chosen, live, topology), [e for e in strong if e is not chosen], suspects)
 
 

@@ -83,7 +83,7 @@ def recognise(
 ) -> Event | None:
     """The event that a line is, or None. ``matched`` are indexes of the signatures (or, beyond them, of an Xid) that
     fit it, ``raised`` the exception when it ends a traceback."""
-    signature = _best(signatures, here.text, matched)
+    signature = _best(signatures, here.text, matched, raised is not None)
     if raised is not None and (signature is None or signature.priority < _UNKNOWN_EXCEPTION.priority):
         signature = _UNKNOWN_EXCEPTION
     if signature is None:
@@ -134,8 +134,10 @@ def _crashed_in(here: LogEvidence, prefix: Prefix, around: Around) -> LogEvidenc
     return None
 
 
-def _best(signatures: tuple[Signature, ...], text: str, matched: list[int]) -> Signature | None:
+def _best(signatures: tuple[Signature, ...], text: str, matched: list[int], has_raised: bool) -> Signature | None:
     found = [signatures[hit] for hit in matched if hit < len(signatures)]
+    if has_raised:  # what ended a traceback is no mere note, whoever writes such notes elsewhere
+        found = [s for s in found if s.role != "informational"] or found
     if len(found) < len(matched) and (xid := _XID.search(text)):
         signature = xid_signature(int(xid["number"]))
         if int(xid["number"]) in NVLINK5_XIDS and "Nonfatal" in xid["rest"]:

@@ -18,10 +18,8 @@ _DIGITS = b"0123456789"
 _RANK = re.compile(rb"(?:[Rr]ank|RANK|default|task)[ _=:]{0,2}(\d{1,6})|^(\d{1,6}): |^\[\d+,(\d{1,6})\]")
 #: A traceback begins no further above the exception that it ends with.
 _ABOVE_BYTES = 8 * 1024
-_BEGINS = re.compile(
-    rb"Traceback \((?:most recent|innermost)|Exception Group Traceback|Exception ignored in|unraisablehook"
-    rb"|Error in atexit"
-)
+_BEGINS = (b"Traceback (most recent call last)", b"Traceback (innermost last)", b"Exception Group Traceback")
+_IGNORES = (b"Exception ignored in", b"unraisablehook", b"Error in atexit")
 
 Key = tuple[tuple[int, ...], bytes, bytes]
 
@@ -64,14 +62,18 @@ class Sampling:
     after_lines: int
     _seen: dict[Key, int] = field(default_factory=dict)
     _of_kind: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _has_gaps: bool = False
 
     def forget(self) -> None:
         """What comes now counts anew."""
         self._seen.clear()
         self._of_kind.clear()
 
-    def due(self, block: Block, worth: Mapping[int, Sequence[int]], since: int, is_last: bool) -> list[int]:
-        """The indexes of the lines to read, ascending, from one on. ``is_last``: the file ends with this block."""
+    def due(
+        self, block: Block, worth: Mapping[int, Sequence[int]], since: int, is_last: bool, is_sample: bool
+    ) -> list[int]:
+        """The indexes of the lines to read, ascending, from one on. ``is_last``: the file ends with this block;
+        ``is_sample``: not all lines that are worth it are told."""
         indexes = sorted(index for index in worth if index >= since)
         if len(self._seen) > _MOST_SHAPES:
             self._seen.clear()
@@ -83,15 +85,16 @@ class Sampling:
         for index, key in zip(indexes, keys, strict=True):
             count = self._seen[key] = self._seen.get(key, 0) + 1
             crowd = self._of_kind[key[0]] = self._of_kind.get(key[0], 0) + 1
-            if count <= self.share.alike and crowd <= self.share.lines:
-                wanted.add(index)
-            elif last_of_kind[key[0]] == index or (
-                last[key] == index and (crowd <= 2 * self.share.lines or (is_last and index >= ending))
+            if (
+                (count <= self.share.alike and crowd <= self.share.lines)
+                or last_of_kind[key[0]] == index
+                or (last[key] == index and (crowd <= 2 * self.share.lines or (is_last and index >= ending)))
+                or (not self.always.isdisjoint(key[0]) and crowd <= self.share.matches)
             ):
-                wanted.update(self._with_beginning(block, index))
-            elif not self.always.isdisjoint(key[0]) and crowd <= self.share.matches:
                 wanted.add(index)
-        if len(wanted) < len(indexes):
+        self._has_gaps = self._has_gaps or is_sample or len(wanted) < len(indexes)
+        if self._has_gaps:
+            wanted.update(*(self._beginnings(block, index) for index in wanted))
             wanted.update(self._said_after(indexes, worth, wanted))
         return sorted(wanted)
 
@@ -101,12 +104,12 @@ class Sampling:
         rank = _RANK.search(head)
         return tuple(numbers), rank[0] if rank else b"", head.translate(None, _DIGITS)
 
-    def _with_beginning(self, block: Block, index: int) -> set[int]:
-        """The line, and the last ones above it that a stack, or one that is ignored, begins with."""
+    def _beginnings(self, block: Block, index: int) -> list[int]:
+        """The last line above one that a stack begins with, and the last that says that one is ignored."""
         start, _ = block.span(index, index + 1)
         above = max(0, start - _ABOVE_BYTES)
-        ends = [above + found.end() for found in _BEGINS.finditer(block.data, above, start)]
-        return {index, *map(block.index_of, ends[-2:])}
+        found = [max(block.data.rfind(words, above, start) for words in kind) for kind in (_BEGINS, _IGNORES)]
+        return [block.index_of(at + 1) for at in found if at >= 0]
 
     def _said_after(self, indexes: list[int], worth: Mapping[int, Sequence[int]], wanted: set[int]) -> set[int]:
         return {

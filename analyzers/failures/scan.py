@@ -8,7 +8,8 @@ from analyzers.failures.marks import MARKS, Mark, is_last_step
 from analyzers.failures.matcher import Matcher
 from analyzers.failures.node_list import place_by_list
 from analyzers.failures.pods import place_by_pod
-from analyzers.failures.reading import FileReader, Job, Rules
+from analyzers.failures.reading import FileReader
+from analyzers.failures.rules import Job, Rules
 from analyzers.failures.sampling import Share
 from analyzers.failures.signatures import Signature
 from analyzers.failures.topology import Topology

@@ -56,16 +56,28 @@ def _weight(series: Series, tracker: Tracker, planned: set[int]) -> float:
     )
 
 
+def beside(main: Series, tracker: Tracker) -> list[Series]:
+    """Other series of the same process that tell of the same steps."""
+    ranks = [series.rank for series in tracker.series.values() if series.rank is not None]
+    near = min(ranks, default=None) if main.rank is None else None  # the same process, with and without its rank
+    others = [series for series in tracker.series.values() if series is not main and not series.is_eval]
+    return [series for series in others if series.rank in (main.rank, near) and _same_steps(series, main)]
+
+
+def timed(main: Series, tracker: Tracker) -> Series:
+    """The main series, or one beside it where that has time stamps and the main one has none."""
+    if main.last is not None and main.last.time is not None:
+        return main
+    stamped = (series for series in beside(main, tracker) if series.last is not None and series.last.time is not None)
+    return next(stamped, main)
+
+
 def completed(main: Series, tracker: Tracker) -> Iterator[Record]:
     """The main series' records, with what other series of the same rank say about the same steps filled in."""
     known: dict[int, list[Record]] = {}
-    ranks = [series.rank for series in tracker.series.values() if series.rank is not None]
-    near = min(ranks, default=None) if main.rank is None else None  # the same process, with and without its rank
-    for series in tracker.series.values():
-        beside = series is not main and series.rank in (main.rank, near) and not series.is_eval
-        if beside and _same_steps(series, main):
-            for record in series:
-                known.setdefault(record.step or 0, []).append(record)
+    for series in beside(main, tracker):
+        for record in series:
+            known.setdefault(record.step or 0, []).append(record)
     for record in main.records():
         for other in known.get(record.step or 0, ()):
             record = replace(

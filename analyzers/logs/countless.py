@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from analyzers.logs import anomaly
-from analyzers.logs.outlook import stands_still
 from analyzers.logs.pace import Counting, intervals, present_pace
 from analyzers.logs.remaining import remaining
 from analyzers.logs.series import Record
+from analyzers.logs.standstill import stands_still
 from analyzers.logs.tracker import Tracker
 from analyzers.types import Anomaly, Progress
 
@@ -40,9 +40,8 @@ def from_epochs(tracker: Tracker) -> Progress:
     done = (last.epoch or 0) + (0 if is_fraction else 1 - first)
     left = max(0.0, epochs - done) * (_PARTS if is_fraction else 1) if epochs is not None else None
     trouble = _of_losses(losses)
-    times = [record.time for record in series.recent() if record.time is not None]
     is_over = (left is not None and left == 0) or tracker.finished_at > last.order
-    if trouble is None and is_fraction and not is_over and stands_still(tracker, times, last.order):
+    if trouble is None and is_fraction and not is_over and stands_still(tracker, series):
         trouble = "stall"
     eta = remaining(left, pace, found) if left is not None and pace is not None and trouble != "stall" else None
     per_step = pace * _PARTS * epochs / total if is_fraction and pace and epochs and total else None

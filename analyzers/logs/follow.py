@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from glob import escape
 from pathlib import Path
 
 from analyzers.logs.anomaly import stall_after_s
@@ -58,6 +59,8 @@ class Followed:
             if stat.st_size == self._offset and stat.st_ino == self._inode:
                 return self._tell_rest()
             if stat.st_ino != self._inode or stat.st_size < self._offset:
+                if self._inode and stat.st_ino != self._inode:
+                    self._read_rotated(detail)
                 self._start_anew(stat.st_ino)
             if stat.st_size == 0:
                 return False
@@ -71,6 +74,20 @@ class Followed:
             return False
         self._told_rest = False
         return True
+
+    def _read_rotated(self, detail: Detail) -> None:
+        """What was written to the old file after the last look, where it lies beside the new one (``train.log.1``)."""
+        path = self.file.path
+        for other in path.parent.glob(f"{escape(path.name)}?*"):
+            stat = other.stat()
+            if stat.st_ino != self._inode or stat.st_size < self._offset:
+                continue
+            with other.open("rb") as stream:
+                stream.seek(self._offset)
+                feed_blocks(self._blocks(stream.read1, stat.st_size), self.tracker, detail)
+            self._told_rest = False
+            self._tell_rest()
+            return
 
     def _start_anew(self, inode: int) -> None:
         self._offset, self._inode = 0, inode

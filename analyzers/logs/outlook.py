@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from analyzers.logs.anomaly import silence_after_s, stall_after_s
+from analyzers.logs.anomaly import silence_after_s
 from analyzers.logs.ending import End
 from analyzers.logs.series import Series
 from analyzers.logs.tracker import Tracker
@@ -14,8 +13,6 @@ from analyzers.types import Progress
 
 #: Ranks of one job end within so many seconds of each other.
 _TOGETHER_S = 120.0
-#: An evaluation or checkpoint that has begun may take this many times longer before the silence is a stall.
-_PAUSE_GRACE = 4
 #: Fewer time stamps tell no usual gap; more lines without one after the last mean that the log goes on.
 _FEWEST_STAMPS = 5
 _UNSTAMPED = 10
@@ -80,23 +77,6 @@ def _same_time(end: End, tracker: Tracker, file: str | None) -> bool:
         and end.line.time is not None
         and end.line.time >= latest - _TOGETHER_S
     )
-
-
-def stands_still(tracker: Tracker, times: Sequence[float], order: int) -> bool:
-    """Whether no record has come for far longer than usual after the one of that ``order``; ``times`` are the latest
-    records', in seconds."""
-    if not times:
-        return False
-    limit = stall_after_s(times)
-    if tracker.pausing_at > order:
-        limit *= _PAUSE_GRACE
-    latest = tracker.last_time or times[-1]
-    present = tracker.present(times[-1])
-    if present is not None:
-        latest = max(latest, present)
-    else:
-        limit *= 2  # only other lines tell the time, and the next record may be about to be written
-    return latest - times[-1] > limit
 
 
 def is_silent(tracker: Tracker) -> bool:

@@ -15,11 +15,14 @@ _PRESENT = 12
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Some steps and the time they took; ``end`` is the record that closes it."""
+    """Some steps and the time they took; ``end`` is the record that closes it, ``since`` the order of the one that
+    opens it. ``is_explained``: something in the log says what it waited for."""
 
     end: Record
     steps: float
     seconds: float
+    since: int = 0
+    is_explained: bool = False
 
     @property
     def pace(self) -> float:
@@ -68,7 +71,7 @@ def _between(
         if stretch != before or steps < 0 or passed < 0:
             start = record
         elif steps > 0 and passed > 0 and passed >= shortest:
-            found.append(Interval(record, steps, passed))
+            found.append(Interval(record, steps, passed, start.order))
             start = record
     return found
 

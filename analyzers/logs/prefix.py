@@ -46,8 +46,9 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("[", r"\[(?P<bare>\d{1,6})\](?:<std(?:out|err)>:)? (?=\S)"),  # Intel MPI, Horovod
     ("0", r"(?P<rank>\d{1,5}):\s(?=\S)(?!\d+[:/])"),  # srun -l
     ("a", r"task=(?P<rank>\d{1,6})\s"),
-    ("(", r"\((?:[\w.:]+ )?pid=\d+(?:, ip=(?P<node>[\w.:-]+))?[^)]{0,80}\)\s?"),  # Ray
+    ("(", r"\((?:[\w.:]+ )?(?:rank=(?P<rank>\d{1,6}) )?pid=\d+(?:, ip=(?P<node>[\w.:-]+))?[^)]{0,80}\)\s?"),  # Ray
     # nodes
+    ("[", r"\[(?P<node>[A-Za-z][\w.-]*\d)\]\s(?=[Rr]ank ?\d)"),  # [host] rank 3:
     ("[", r"\[pod/(?P<node>[\w.-]+)(?:/[\w.-]+)?\]\s?"),  # kubectl logs --prefix
     ("a0", rf"(?P<node>{_HOST}):\d+:\d+ \[\d+\]\s"),  # NCCL: host:pid:tid [device]
     ("[", r"\[(?P<node>[A-Za-z][\w.-]*):\d{2,8}\]\s"),  # Open MPI: [host:pid]

@@ -11,15 +11,17 @@ from typing import BinaryIO
 
 from analyzers.logs import anomaly
 from analyzers.logs.checkpoints import restart_points
-from analyzers.logs.choosing import choose, completed, other_work, without_torn_end
+from analyzers.logs.choosing import choose, completed, other_work, timed, without_torn_end
 from analyzers.logs.countless import from_epochs, from_losses, printable
 from analyzers.logs.fields import Role
+from analyzers.logs.formats import LogFormat, known_formats
 from analyzers.logs.intake import discover, stream_blocks
-from analyzers.logs.outlook import stands_still, with_outlook
+from analyzers.logs.outlook import with_outlook
 from analyzers.logs.pace import Counting, Interval, intervals, present_pace, printed_pace
 from analyzers.logs.remaining import Remaining, remaining
 from analyzers.logs.scan import Detail, feed, feed_blocks
 from analyzers.logs.series import Record, Series
+from analyzers.logs.standstill import stands_still
 from analyzers.logs.tracker import Tracker
 from analyzers.types import Anomaly, Checkpoint, LogEvidence, Progress
 
@@ -34,15 +36,22 @@ def _ignore(_: str) -> None:
     pass
 
 
-def read_progress(path: Path, *, now: datetime | None = None, warn: Callable[[str], None] = _ignore) -> Progress:
+def read_progress(
+    path: Path,
+    *,
+    now: datetime | None = None,
+    warn: Callable[[str], None] = _ignore,
+    formats: tuple[LogFormat, ...] = (),
+) -> Progress:
     """Read a training log (a file, or a folder of them) of any known or unknown format.
 
     ``now`` is the present time, for telling a stalled job from a running one (without a zone: the log's own clock);
-    without it the latest time in the log itself serves. What the log does not say is None in the result.
+    without it the latest time in the log itself serves. ``formats`` are tried before the known ones. What the log does
+    not say is None in the result.
 
     Raises `UserError` when there is nothing readable at ``path``; a bad file in a folder is told to ``warn``.
     """
-    tracker = _tracker(now)
+    tracker = _tracker(now, formats)
     found = [file for file in discover(Path(path), warn) if file.kind in _READ_KINDS]
     detail = Detail.of_each(len(found))
     for file in found:
@@ -61,9 +70,11 @@ def read_progress_from(stream: BinaryIO, *, now: datetime | None = None) -> Prog
     return assess(tracker)
 
 
-def _tracker(now: datetime | None) -> Tracker:
+def _tracker(now: datetime | None, formats: tuple[LogFormat, ...] = ()) -> Tracker:
     return Tracker(
-        now=now.replace(tzinfo=None) if now is not None else None, zone=now.tzinfo if now is not None else None
+        now=now.replace(tzinfo=None) if now is not None else None,
+        zone=now.tzinfo if now is not None else None,
+        formats=(*formats, *known_formats()),
     )
 
 
@@ -188,8 +199,14 @@ class _Assessment:
         if self.tracker.last_time is None:
             return []
         at = anomaly.slowdown([interval.pace for interval in found])
-        since = found[at:] if at is not None else found
+        since = [self._explained(interval, pace) for interval in (found[at:] if at is not None else found)]
         return since if since and 0.7 * pace < median(i.pace for i in since) < 1.5 * pace else []
+
+    def _explained(self, interval: Interval, pace: float) -> Interval:
+        """Whether a longer interval is known to hold an evaluation or a save."""
+        if interval.pace < 1.6 * pace or not self.tracker.signs.between(interval.since, interval.end.order):
+            return interval
+        return replace(interval, is_explained=True)
 
     def _losses(self, records: list[Record]) -> list[tuple[float, Record]]:
         own = [(record.loss, record) for record in records if record.loss is not None]
@@ -238,7 +255,7 @@ class _Assessment:
         if broken is not None and broken.order > records[-1].order:
             return "divergence", (broken.evidence(),)
         done = not per_epoch and total is not None and (records[-1].step or 0) >= total
-        if not done and self.tracker.finished_at < records[-1].order and self._stalled(records):
+        if not done and self.tracker.finished_at < records[-1].order and self._stalled():
             return "stall", ()
         slow = self._slow(records, found)
         if slow is not None:
@@ -248,11 +265,10 @@ class _Assessment:
             return "straggler", (straggling.evidence(),)
         return ("loss_spike", (losses[-1][1].evidence(),)) if verdict == "loss_spike" else (None, ())
 
-    def _stalled(self, records: list[Record]) -> bool:
-        times = [record.time for record in records[-len(self.main.recent()) :] if record.time is not None]
+    def _stalled(self) -> bool:
         if self.main.is_mined and (self.main.is_other or self.main.count < _TRUSTED_COUNT):
             return False
-        return stands_still(self.tracker, times, records[-1].order)
+        return stands_still(self.tracker, timed(self.main, self.tracker))
 
     def _slow(self, records: list[Record], found: list[Interval]) -> Record | None:
         by_time = any(record.time is not None for record in records)

@@ -13,7 +13,7 @@ from analyzers.logs.pace import Interval
 #: The first intervals hold compilation and data loading.
 _WARM_UP = 2
 _FEWEST = 6
-#: An interval this much slower than usual holds a pause; one this many times the usual pause is a one-off stall.
+#: An interval this much slower than usual holds a pause; one this many times the next longest is a one-off stall.
 _PAUSED = 1.6
 _ONE_OFF = 3.0
 #: More slow intervals in a row are a slow stretch, not a pause.
@@ -22,7 +22,7 @@ _LONGEST_PAUSE = 2
 _SIGMAS = 1.28
 _CHUNKS = 10
 #: Rounding, drift, and what comes at the end; and what may still come that has not been seen.
-_FLOOR, _UNSEEN = 0.03, 0.04
+_FLOOR, _UNSEEN = 0.03, 0.06
 #: At the beginning of a run its evaluations and checkpoints are still to come.
 _UNSEEN_PAUSES = 0.2
 _WITHOUT_HISTORY = 0.25
@@ -47,9 +47,11 @@ def remaining(steps_left: float, pace: float, found: Sequence[Interval]) -> Rema
 
 
 def pause_per_step(found: Sequence[Interval]) -> float:
-    """Seconds of recurring pauses (evaluation, checkpoints) that come on top of each step's own; 0 while none recur."""
+    """Seconds of recurring pauses (evaluation, checkpoints) that come on top of each step's own; 0 while none recurs or
+    is known for what it was."""
     kept, usual = _without_one_offs(found[_WARM_UP:])
-    if sum(interval.pace > _PAUSED * usual for interval in kept) < 2:
+    paused = [interval for interval in kept if interval.pace > _PAUSED * usual]
+    if len(paused) < 2 and not any(interval.is_explained for interval in paused):
         return 0.0
     return max(0.0, sum(i.seconds - i.steps * usual for i in kept) / sum(i.steps for i in kept))
 
@@ -64,9 +66,10 @@ def _without_one_offs(found: Sequence[Interval]) -> tuple[list[Interval], float]
         stretch = list(some)
         if not is_long or len(stretch) <= _LONGEST_PAUSE:
             alike += stretch
-    pauses = [i.seconds - i.steps * usual for i in alike if i.pace > _PAUSED * usual]
-    longest = _ONE_OFF * median(pauses) if len(pauses) >= 2 else 0.0
-    return [i for i in alike if i.pace <= _PAUSED * usual or i.seconds - i.steps * usual <= longest], usual
+    pauses = sorted(i.seconds - i.steps * usual for i in alike if i.pace > _PAUSED * usual)
+    longest = _ONE_OFF * pauses[-2] if len(pauses) >= 2 else 0.0  # short ones of another kind may be far more
+    kept = [i for i in alike if i.pace <= _PAUSED * usual or i.is_explained or i.seconds - i.steps * usual <= longest]
+    return kept, usual
 
 
 def _spread(found: Sequence[Interval], steps_left: float) -> float:

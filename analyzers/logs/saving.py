@@ -21,13 +21,14 @@ _WORDS = (
     "snapshot",
     "writing",
     "wrote",
+    "restart file",
 )
 _SEARCHED = 400
 _PATH = r"[\w./~:@%+=,{}-]{2,300}"
 _FILE = r"\.(?:pt|pth|ckpt|bin|safetensors|keras|h5|hdf5|pkl|pickle|npz|msgpack|tar|pdparams|pdopt|distcp|mdl|model)\b"
 _STATE = (
-    r"\b(?:check ?-?points?|ckpts?|snapshots?|(?:training|train|model|optimizer|trainer)[ _]states?|state_?dict|"
-    r"models?|weights)\b"
+    r"\b(?:check ?-?points?|ckpts?|snapshots?|(?:training|train|model|optimizer|trainer)[ _]states?|"
+    r"state[_ ]?dict|restart files?|models?|weights)\b"
 )
 _BEGUN = re.compile(
     r"(?i)\b(?:saving|writing|dumping|storing|save(?= (?:\w+ )?(?:model|checkpoint|ckpt)(?: to|:| at))|"

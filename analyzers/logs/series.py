@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from analyzers.logs.formats import LogFormat
 from analyzers.logs.limits import USUAL, Limits
+from analyzers.logs.pauses import GapWatch, Silence
 from analyzers.types import LogEvidence
 
 _MAX_EVIDENCE = 400
@@ -41,7 +42,10 @@ class Record:
 
 
 class Series:
-    """Records of one kind from one rank, in order of appearance."""
+    """Records of one kind from one rank, in order of appearance.
+
+    ``started`` is the first step, ``travelled`` where the last record is in steps of the whole run, as far as known.
+    """
 
     def __init__(self, label: str, rank: int | None, limits: Limits = USUAL) -> None:
         self.label = label
@@ -57,6 +61,9 @@ class Series:
         self.new_epochs_without_lap = 0
         self.first_epoch: float | None = None
         self.fractional_epochs = 0
+        self.started = 0.0
+        self.travelled = 0.0
+        self.gaps = GapWatch()
         self._older: list[Record] = []
         self._most_older = limits.older
         self._stride = 1
@@ -68,6 +75,9 @@ class Series:
         if previous is not None:
             record.lap = previous.lap
             self._compare(previous, record)
+            self._travel(previous, record)
+        else:
+            self.started = self.travelled = float(record.step or 0)
         if record.epoch is not None:
             if self.first_epoch is None:
                 self.first_epoch = record.epoch
@@ -98,6 +108,21 @@ class Series:
             self.new_epochs_without_lap += new_epoch and record.step > previous.step
             self.advanced += record.step > previous.step
             self.covered += record.step - previous.step
+
+    def _travel(self, previous: Record, record: Record) -> None:
+        """How far the run has come, and how long the way from the record before took."""
+        is_new = None not in (previous.epoch, record.epoch) and int(record.epoch or 0) != int(previous.epoch or 0)
+        if previous.time is not None and record.time is not None and previous.gap == record.gap:
+            passed = record.time - previous.time
+            if passed > 0 and record.file == previous.file:
+                self.gaps.gap(Silence(previous.order, record.order, self.travelled, previous.time, passed, is_new))
+        here, before = record.step or 0, previous.step or 0
+        if here >= before:
+            self.travelled += here - before
+        elif is_new:
+            self.travelled += here + max(0, (previous.total or before) - before)
+        else:
+            self.travelled = float(here)
 
     @staticmethod
     def _redraws(previous: Record, record: Record) -> bool:

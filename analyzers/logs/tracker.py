@@ -13,6 +13,7 @@ from analyzers.logs.fields import Role
 from analyzers.logs.formats import LogFormat, known_formats
 from analyzers.logs.limits import USUAL, Limits
 from analyzers.logs.mining import Candidate
+from analyzers.logs.pauses import Signs, kind_of
 from analyzers.logs.prefix import strip_prefix, time_within
 from analyzers.logs.reading import Reading, read_line
 from analyzers.logs.remarks import BROKEN, EVAL_BEGINS, FINISHED, PAUSING
@@ -68,7 +69,7 @@ class Tracker:
     order: int = 0
     last_time: float | None = None
     finished_at: int = -1
-    pausing_at: int = -1
+    signs: Signs = field(default_factory=lambda: Signs(USUAL.signs))
     broken: Record | None = None
     whole_seconds: bool = True
     stamps: deque[float] = field(default_factory=deque)
@@ -94,6 +95,7 @@ class Tracker:
     _mined: int = 0
     _reached: dict[int | None, Record] = field(default_factory=dict)
     _is_saving: bool = False
+    _trained_at: int = -1
     _firsts: dict[tuple[int | None, str], int] = field(default_factory=dict)
     _file: str = ""
     _file_rank: int | None = None
@@ -158,8 +160,8 @@ class Tracker:
                 return True
         reading = read_line(text, self.formats)
         if reading is None or reading.step is None:
-            self._note(number, text)
             self._plain(number, text, reading.time if reading is not None else None)
+            self._note(number, text)
         if reading is None:
             return False
         if reading.measured:
@@ -198,7 +200,7 @@ class Tracker:
     def _goes_on(self, record: Record | None, rank: int | None) -> None:
         """Training has gone on to a record, or is done."""
         if record is not None:
-            self._reached[rank] = record
+            self._reached[rank], self._trained_at = record, record.order
         if self._is_saving:
             for watch in self._watches(rank):
                 watch.trained(record)
@@ -232,9 +234,12 @@ class Tracker:
         if BROKEN.search(text, 500):
             self.broken = Record(self._file, number, text[: self.limits.text], self.order, 0)
         if PAUSING.search(text, 300):
-            self.pausing_at = self.order
+            self._sign(text)
         if "***" in text and EVAL_BEGINS.search(text, 0, 300):
             self._eval_at = self.order
+
+    def _sign(self, text: str) -> None:
+        self.signs.say(kind_of(text), self.order, self._clock.last, self._trained_at)
 
     def _enter(self, reading: Reading, number: int, text: str) -> None:
         rank = reading.rank if reading.rank is not None else self._file_rank
@@ -253,7 +258,7 @@ class Tracker:
         if self.finished_at == self.order:
             return
         if reading.is_eval:
-            self.pausing_at = self.order
+            self.signs.say("eval", self.order, self._clock.last, self._trained_at)
         record = Record(
             self._file, number, text[: self.limits.text], self.order, 0, reading.step, reading.total, reading.epoch,
             reading.epochs, reading.loss, time, reading.elapsed, reading.pace, reading.eta, self._gaps,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,6 +51,9 @@ def progress(
         float | None,
         typer.Option("--for", help="With --follow: stop after so many seconds.", min=0, show_default=False),
     ] = None,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Ask the configured language model where nothing is understood to count.")
+    ] = False,
 ) -> None:
     """Show step, pace, loss, time left and trouble of a running job. Exits with 1 when it is in trouble or has failed.
 
@@ -58,6 +62,8 @@ def progress(
     from analyzers.logs import read_progress, read_progress_from
 
     is_stdin = str(log) == "-"
+    if ask and (is_stdin or follow):
+        raise UserError("--ask needs a file or folder, without --follow", "ask once; what is learned is kept")
     if follow:
         from schedmate.commands.progress_follow import follow as keep_following
 
@@ -71,6 +77,8 @@ def progress(
         found = read_progress_from(sys.stdin.buffer, now=_time(now))
     else:
         found = read_progress(log, now=_time(now), warn=warnings.append)
+        if "counter" in found.not_understood:
+            found = _learned(found, log, _time(now), warnings.append, ask=ask)
     if json_:
         print_json(_contract(found, warnings))
     else:
@@ -78,6 +86,13 @@ def progress(
         for warning in warnings:
             err().print(f"[yellow]warning:[/] {safe(warning)}")
     raise typer.Exit(1 if found.anomaly or found.ended not in (None, "completed") else 0)
+
+
+def _learned(found: Progress, log: Path, now: datetime | None, warn: Callable[[str], None], *, ask: bool) -> Progress:
+    from schedmate.config import load_settings
+    from schedmate.unknown_format import with_learned
+
+    return with_learned(found, log, now, warn, settings=load_settings() if ask else None)
 
 
 def _time(text: str | None) -> datetime | None:

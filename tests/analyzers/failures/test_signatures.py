@@ -9,7 +9,7 @@ import pytest
 
 from analyzers.failures.block import Block
 from analyzers.failures.marks import MARKS
-from analyzers.failures.matcher import LINE_CHARS, Matcher
+from analyzers.failures.matcher import LINE_CHARS, Matcher, behind_gap
 from analyzers.failures.scan import expressions
 from analyzers.failures.signatures import (
     FileSignatureStore,
@@ -144,3 +144,21 @@ def test_xid_table() -> None:
     assert xid_signature(31).category == "user-code" and xid_signature(31).role == "ambiguous"
     assert xid_signature(45).role == "echo" and xid_signature(63).role == "informational"
     assert xid_signature(999).role == "informational"
+
+
+@pytest.mark.parametrize(
+    ("expression", "scanned"),
+    [
+        (r"(Error|Fatal)\b.{0,200}\b(disk|quota)", r"\b(disk|quota)"),
+        (r"a.{0,200}b.{0,300}c", r"b.{0,300}c"),
+        (r"a.{0,200}b|c", r"a.{0,200}b|c"),
+        (r"(a.{0,200}b)c", r"(a.{0,200}b)c"),
+        (r"a.{0,40}b", r"a.{0,40}b"),
+        (r"a\.{0,200}b", r"a\.{0,200}b"),
+        (r"[.{0,200}]b(", r"[.{0,200}]b("),
+        (r"a\|.{0,200}[|]b", r"[|]b"),
+        (r"a.{0,200}", r"a.{0,200}"),
+    ],
+)
+def test_what_is_scanned_for(expression: str, scanned: str) -> None:
+    assert behind_gap(expression) == scanned

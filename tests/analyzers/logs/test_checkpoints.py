@@ -10,7 +10,11 @@ import pytest
 
 from analyzers.logs import read_progress, restart_point
 from analyzers.logs.formats import CheckpointLine, Sample, checkpoint_lines, parse_format
+from analyzers.logs.intake import discover
+from analyzers.logs.progress import assess
 from analyzers.logs.saving import may_save, read_save
+from analyzers.logs.scan import Detail, feed
+from analyzers.logs.tracker import Tracker
 
 KNOWN = [
     pytest.param(known, sample, id=f"{known.says}-{sample.line[:40]}")
@@ -52,6 +56,8 @@ def test_every_known_line_has_a_sample() -> None:
         ("Save checkpoint: output/ppyoloe", "begun", "output/ppyoloe", None, None),
         ("[rank 0] checkpoint ckpt_007000 written in 11.2s", "done", "ckpt_007000", 7000, None),
         ("Finished saving the checkpoint in 9.41 seconds.", "done", None, None, None),
+        ("FSDP state dict saved to /fs/run1/gs400 (95.0 s)", "done", "/fs/run1/gs400", None, None),
+        ("restart file run.60.rst written", "done", "run.60.rst", None, None),
         ("async_save: true", "async", None, None, None),
     ],
 )  # fmt: skip
@@ -146,16 +152,21 @@ def test_one_rank_that_did_not_finish_its_part_makes_it_unsafe(tmp_path: Path) -
 
 
 def test_found_in_the_middle_of_a_large_log(tmp_path: Path) -> None:
-    """Far more lines than are read one by one before and after it."""
+    """Where few lines are read, and with far more of them than are read one by one before and after it."""
 
     def train(begin: int, end: int) -> list[str]:
         return [f"iter {step}: loss {2 + step % 7 / 9:.4f}, time 245.10ms, mfu 38.20%" for step in range(begin, end)]
 
-    lines = [*train(1, 200_000), "checkpoint saved to ck/200000.pt", *train(200_000, 260_000)]
+    lines = [*train(1, 30_000), "checkpoint saved to ck/30000.pt", *train(30_000, 40_000)]
     (tmp_path / "train.log").write_text("\n".join(lines))
-    found = read_progress(tmp_path / "train.log")
+    file = discover(tmp_path / "train.log")[0]
+    tracker = Tracker()
+    tracker.begin(file.name, file.rank)
+    feed(file, tracker, pytest.fail, Detail(16 * 1024, 64 * 1024, 48 * 1024))
+    tracker.end()
+    found = assess(tracker)
     assert found.checkpoint is not None
-    assert found.checkpoint.path == "ck/200000.pt"
+    assert found.checkpoint.path == "ck/30000.pt"
     assert dict(found.metrics) == {"mfu": pytest.approx(0.382)}
 
 

@@ -69,6 +69,19 @@ def test_a_rotated_log_goes_on(tmp_path: Path) -> None:
     assert found.anomaly is None
 
 
+def test_what_was_written_before_a_rotation_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("max_steps 500\n" + _steps(1, 50))
+    follower = _follower(log)
+    with log.open("a") as stream:
+        stream.write("checkpoint saved to ck/49.pt\nlearning rate 0.25")
+    log.rename(tmp_path / "a.log.1")
+    log.write_text("another file begins\n")
+    found = _now(follower)["a.log"]
+    assert found.checkpoint is not None
+    assert (found.checkpoint.path, found.metrics) == ("ck/49.pt", (("learning_rate", 0.25),))
+
+
 def test_a_truncated_log_goes_on(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text(_steps(1, 50))

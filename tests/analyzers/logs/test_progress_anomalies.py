@@ -60,7 +60,8 @@ class Job:
     [
         pytest.param(lambda j: j.train(100), 15, None, id="healthy"),
         pytest.param(lambda j: j.train(100), 3600, "stall", id="silent-for-an-hour"),
-        pytest.param(lambda j: j.train(100), 65, "stall", id="silent-for-six-gaps"),
+        pytest.param(lambda j: j.train(103), 65, "stall", id="silent-for-six-gaps"),
+        pytest.param(lambda j: j.train(100), 250, None, id="first-time-at-a-round-step"),
         pytest.param(lambda j: j.train(2), 600, None, id="compiling"),
         pytest.param(lambda j: j, 600, None, id="not-begun"),
         pytest.param(
@@ -242,14 +243,14 @@ def test_a_message_that_the_loss_is_broken(message: str, tmp_path: Path) -> None
 
 def test_step_and_loss_on_two_lines_of_which_one_names_the_rank(tmp_path: Path) -> None:
     lines, time = ["total_num_steps=9000"], START
-    for step in range(10, 1001, 10):
+    for step in range(10, 1031, 10):
         time += timedelta(seconds=15)
         lines.append(f"[{time:%Y-%m-%d %H:%M:%S},120] [INFO] [logging.py:96:log_dist] [Rank 0] step={step}, skipped=0")
         lines.append(f"steps: {step} loss: {smooth_loss(step, random.Random(step)):.4f} iter time (s): 1.500")
     (tmp_path / "x.log").write_text("\n".join(lines))
     for after, want in ((10, None), (300, "stall")):
         found = read_progress(tmp_path / "x.log", now=time + timedelta(seconds=after))
-        assert (found.anomaly, found.current_step, found.total_steps) == (want, 1000, 9000)
+        assert (found.anomaly, found.current_step, found.total_steps) == (want, 1030, 9000)
         assert found.last_loss is not None
 
 

@@ -79,6 +79,14 @@ def test_checkpoints_and_metrics(schedmate: Schedmate, tmp_path: Path) -> None:
     assert "not known to be complete" in shown
 
 
+def test_asking_without_a_model_says_so(schedmate: Schedmate, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("nothing counts 5\n" * 9)
+    done = schedmate("progress", tmp_path / "a.log", "--ask")
+    assert done.returncode == 0
+    assert "no language model is configured" in done.stderr
+    assert schedmate("progress", tmp_path / "a.log", "--ask", "--follow").returncode == 2
+
+
 def test_words_for_people(schedmate: Schedmate, tmp_path: Path) -> None:
     done = schedmate("progress", write_log(tmp_path / "train.log"))
     assert done.returncode == 0

@@ -1,0 +1,24 @@
+"""The growing logs of the benchmark are what they say, and what is measured on them is bounded."""
+
+from __future__ import annotations
+
+from benchmarks.growing import FORMS, plans, write
+from benchmarks.stalls import delay, false_alarms, record_times, times_left
+
+
+def test_a_run_that_stops_dead_is_told_and_one_that_does_not_is_not() -> None:
+    quiet = [write(plan) for plan in plans(len(FORMS), 3, stopping=False)]
+    assert {run.plan.form for run in quiet} == set(FORMS)
+    assert all(run.lines == sorted(run.lines, key=lambda line: line.at) for run in quiet)
+    alarms = [false_alarms(run) for run in sorted(quiet, key=lambda run: len(run.lines))[:3]]
+    assert sum(told for told, _, _ in alarms) <= 0.03 * sum(looked for _, _, looked in alarms)
+    stopped = [write(plan) for plan in plans(2, 4, stopping=True)]
+    assert all(run.stopped is not None and record_times(run)[-1] <= run.stopped for run in stopped)
+    assert all(delay(run) is not None for run in stopped)
+
+
+def test_the_time_left_is_told() -> None:
+    run = write(next(plans(1, 5, stopping=False)))
+    found = [one for one in times_left(run, (0.5, 0.9)) if one is not None]
+    assert len(found) == 2
+    assert all(error < 0.5 for error, _ in found)
