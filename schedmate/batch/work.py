@@ -18,14 +18,13 @@ _LONGEST_MESSAGE_CHARS = 500
 
 def diagnose_case(case: Case, settings: Settings) -> Row:
     """One row of results: the diagnosis, or why there is none. Secrets are taken out."""
-    from analyzers.failures import diagnose
-    from schedmate.refine import refine_diagnosis
+    from schedmate.diagnosing import diagnosed
 
     start = time.perf_counter()
     digest = ""
     try:
         digest = content_digest(case)
-        diagnosis = refine_diagnosis(diagnose(case.path), case.path, settings)
+        diagnosis = diagnosed(case.path, settings)
     except (UserError, OSError) as error:
         reason = error.what if isinstance(error, UserError) else f"{error.strerror or error}"
         return failed_row(case, "unreadable", reason, time.perf_counter() - start, digest)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from analyzers.failures.topology import Topology
     from analyzers.types import Diagnosis, Echo, LogEvidence
     from schedmate.config import Settings
+    from schedmate.remembering import Remembering
 
 _SHOWN_ECHOES = 4
 _ECHO_COLUMNS = 160
@@ -64,10 +65,7 @@ def diagnose(
     found = refine_diagnosis(static, path, settings)
     if past or remember:
         told = Told(job_id=job, attempt=attempt, user=user, name=name, nodes=_node_list(nodes))
-        earlier = Remembering(settings, found, scan, topology, told, path)
-        found = earlier.compared()
-        if remember:
-            earlier.keep()
+        found = _beside_earlier(Remembering(settings, found, scan, topology, told, path), found, remember)
     found = with_plan(found, scan, topology, path)
     if html is not None:
         from schedmate.diagnosis_report import page
@@ -87,14 +85,24 @@ def diagnose(
 
 def _examine(path: Path, settings: Settings) -> tuple[Diagnosis, Scan, Topology]:
     """The verdict by the signatures that come with the program and those that an operator promoted."""
-    from analyzers.failures import Diagnoser, examine
-    from schedmate.signatures.folder import SignatureFolder, active_signatures
+    from schedmate.signatures.use import examine_with_own
 
-    folder = SignatureFolder(settings.path("signatures.dir")) if settings.text("signatures.dir") else None
-    active = None if folder is None else active_signatures(folder)
-    for warning in folder.warnings if folder is not None else ():
+    found, scan, topology, warnings = examine_with_own(path, settings)
+    for warning in warnings:
         err().print(f"[yellow]warning:[/] {_quoted(warning)}", soft_wrap=True)
-    return examine(path) if active is None else Diagnoser(active).examine(path)
+    return found, scan, topology
+
+
+def _beside_earlier(earlier: Remembering, found: Diagnosis, remember: bool) -> Diagnosis:
+    """The verdict in the light of earlier ones; a store that can not be used costs no verdict."""
+    try:
+        judged = earlier.compared()
+        if remember:
+            earlier.keep()
+    except UserError as error:
+        err().print(f"[yellow]warning:[/] {_quoted(str(error))}", soft_wrap=True)
+        return found
+    return judged
 
 
 def _node_list(written: str) -> tuple[str, ...]:

@@ -39,13 +39,13 @@ def perform(task: Task, settings: Settings) -> Any:
 
 
 def _perform(task: Task, settings: Settings) -> Any:
-    pipeline = _pipeline(settings)
     if task.kind == "diagnose":
         assert task.path is not None
-        from schedmate.refine import refine_diagnosis
+        from schedmate.diagnosing import diagnosed
 
-        return refine_diagnosis(pipeline.diagnose(task.path), task.path, settings)
+        return diagnosed(task.path, settings)
     assert task.submission is not None
+    pipeline = _pipeline(settings)
     return (pipeline.predict if task.kind == "predict" else pipeline.hints)(task.submission)
 
 

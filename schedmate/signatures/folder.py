@@ -52,6 +52,15 @@ class SignatureFolder:
         """Those that `diagnose` uses."""
         return list(self._read(self.path, "promoted"))
 
+    def state(self) -> tuple[tuple[str, int, int], ...]:
+        """What changes when a promoted signature comes, goes or is written anew."""
+        found = []
+        for file in self._files(self.path):
+            with contextlib.suppress(OSError):
+                status = file.stat()
+                found.append((file.name, status.st_mtime_ns, status.st_size))
+        return tuple(found)
+
     def find(self, name: str) -> Entry:
         """The candidate or promoted signature of that id. Raises `UserError` where there is none."""
         for entry in self.entries():

@@ -81,3 +81,13 @@ def test_nothing_yet_and_files_that_are_none(told, schedmate, tmp_path: Path) ->
     for path in (log, tmp_path / "missing"):
         ran = schedmate("failures", "import", path)
         assert ran.returncode == 2 and ran.stderr.count("\n") == 1
+
+
+def test_a_broken_store_costs_no_verdict(schedmate, tmp_path: Path) -> None:
+    log, store = tmp_path / "job.log", tmp_path / "broken.sqlite"
+    log.write_text(FAILED, encoding="utf-8")
+    store.write_bytes(b"no database " * 100)
+    ran = schedmate("--set", f"failures.store={store}", "diagnose", log, "--remember", "--json")
+    assert json.loads(ran.stdout)["category"] == "user-code" and ran.returncode == 1
+    assert ran.stderr.startswith("warning:") and "broken.sqlite" in ran.stderr
+    assert schedmate("--set", f"failures.store={store}", "failures", "nodes").returncode == 2

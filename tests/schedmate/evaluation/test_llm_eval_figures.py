@@ -82,8 +82,8 @@ def test_every_measure_of_a_log() -> None:
         "alt_actions": ["fix_config"],
     }
     found = Diagnosis(
-        "user-code", "", 0.6, (5, 6), ("cn08", "cn09"), (LogEvidence("a.log", 3, f"\x1b[31m{OOM}\x1b[0m"),),
-        retryable=None, action="fix_config",
+        "user-code", "", 0.6, (5, 6), ("cn08", "cn09"),
+        evidence=(LogEvidence("a.log", 3, f"\x1b[31m{OOM}\x1b[0m"),), retryable=None, action="fix_config",
     )  # fmt: skip
     judged = judge_log(label, found)
     assert judged.measures == {
