@@ -185,15 +185,22 @@ class Progress:
     metrics: tuple[tuple[str, float | str], ...] = ()
 
 
+#: On whose word nodes are named: a file that only the platform writes (kernel, scheduler, Kubernetes, a node's
+#: service), logs of several jobs, or the job's log alone, in which a program can print whatever it likes.
+NodeProof = Literal["platform", "several-jobs", "job-log"]
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why a job failed. ``evidence`` is best first; ``retryable``: is rerunning unchanged expected to help."""
+    """Why a job failed. ``evidence`` is best first; ``retryable``: is rerunning unchanged expected to help.
+    ``node_proof`` says on whose word ``culprit_nodes`` are named, None where there are none."""
 
     category: Category
     subcategory: str
     confidence: float
     culprit_ranks: tuple[int, ...] = ()
     culprit_nodes: tuple[str, ...] = ()
+    node_proof: NodeProof | None = None
     evidence: tuple[LogEvidence, ...] = ()
     echoes: tuple[Echo, ...] = ()
     retryable: bool | None = None

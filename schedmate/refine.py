@@ -193,6 +193,7 @@ def _names_node(node: str, lines: list[_Line]) -> bool:
 def _combined(static: Diagnosis, found: RefinedDiagnosis, lines: list[_Line], model: str) -> Diagnosis:
     evidence = tuple(dict.fromkeys((*_evidence(found, lines), *static.evidence)))
     was = f"{static.category} at {static.confidence:.2f}"
+    nodes = () if found.culprit_node is None else (found.culprit_node,)
     note = f"Refined by the language model {model}; the static reading was {was}."
     return replace(
         static,
@@ -200,7 +201,8 @@ def _combined(static: Diagnosis, found: RefinedDiagnosis, lines: list[_Line], mo
         subcategory=found.subcategory,
         confidence=min(found.confidence, CEILING),
         culprit_ranks=() if found.culprit_rank is None else (found.culprit_rank,),
-        culprit_nodes=() if found.culprit_node is None else (found.culprit_node,),
+        culprit_nodes=nodes,
+        node_proof=(static.node_proof if nodes == static.culprit_nodes else "job-log") if nodes else None,
         evidence=evidence,
         retryable=found.retryable,
         action=found.action,

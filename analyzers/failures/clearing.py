@@ -26,6 +26,8 @@ OUTLIVED_AFTER_S = 300.0
 STEPS_TOGETHER = 5
 STEPS_TOGETHER_FATAL = 20
 CLOCKS_DIFFER_S = 30.0
+#: From this weight on a line decides by itself.
+DECIDES_ALONE = 0.75
 
 
 def place_events(scan: Scan, topology: Topology) -> None:
@@ -151,14 +153,49 @@ def _own_pod(pod: str, scan: Scan, topology: Topology) -> bool:
 
 
 def clear_teardown(scan: Scan) -> None:
-    """A step that is cancelled after one of its tasks failed was cancelled by its launcher, not by anybody."""
+    """A step that is cancelled after one of its tasks failed was cancelled by its launcher, not by anybody. Where only
+    the step is cancelled, and not the job, any trouble that was not overcome is as good as a failed task."""
     failed = [event for event in scan.events if FAILED_TASK.search(event.text)]
+    lost = [e for e in scan.events if e.writer == "job" and e.signature.role != "informational" and not e.dismissed]
+    whole_job = {e.file for e in scan.events if e.signature.id == "slurm-cancelled" and "*** JOB" in e.text}
     for event in scan.events:
         if event.signature.id != "slurm-cancelled":
             continue
-        before_it = [other.line for other in failed if other.file == event.file and other.line < event.line]
+        signs = failed if event.file in whole_job else [*failed, *lost]
+        before_it = [other.line for other in signs if other.file == event.file and other.line < event.line]
         if before_it:
             _dismiss(event, f"the launcher ends the rest of a step after a task failed (line {min(before_it)})")
+
+
+def clear_started(scan: Scan) -> None:
+    """What keeps a job from starting is over when the job makes a step (a gang steps only when all of it runs), or
+    when the pod that it speaks of has written a log."""
+    spoke = [name for name in scan.ranks_in if scan.ranks_in[name] or any(e.file == name for e in scan.events)]
+    for event in scan.events:
+        if event.signature.starting and event.pod and any(event.pod in name for name in spoke):
+            _dismiss(event, "the pod started all the same: it has written a log")
+    steps = [line for stream in scan.streams.values() for line in (stream.progress, stream.success) if line is not None]
+    if not steps:
+        return
+    latest = _latest(steps)
+    for event in scan.events:
+        if not event.signature.starting or event.dismissed:
+            continue
+        until_step = seconds_between(event.time, latest) if event.time_exact else None
+        if until_step is None or until_step > 0:
+            _dismiss(event, "the job started all the same, and made steps")
+
+
+def clear_managed(scan: Scan) -> None:
+    """A warning that itself says how the program goes on (``falling back to ...``) did not end it; something that did
+    end it later in the file is left to be the cause."""
+    ends: dict[str, int] = {}
+    for event in scan.events:
+        if event.fatal and not event.dismissed and event.weight >= DECIDES_ALONE:
+            ends[event.file] = max(ends.get(event.file, 0), event.line)
+    for event in scan.events:
+        if event.handled and not event.fatal and not event.dismissed and event.line < ends.get(event.file, 0):
+            _dismiss(event, "the program said how it would go on without")
 
 
 def clear_outlived(scan: Scan) -> None:
@@ -205,14 +242,17 @@ def clear_survived(scan: Scan) -> None:
             went_on = stream_.progress if steps >= needed and stream_.rank == event.rank else None
             went_on = went_on or (stream_.success if stream_.success and stream_.success.line > event.line else None)
             if went_on is not None and went_on.line > event.line:
+                event.survived = True
                 _dismiss(event, f"the program went on after it (line {went_on.line})")
                 continue
         if (later_step := lived_on(event)) is not None:
+            event.survived = True
             _dismiss(event, f"all ranks step together, and steps followed ({later_step.file}:{later_step.line})")
             continue
         if not event.fatal:
             later = [line for line, _ in per_file.get(event.file, []) if line > event.line]
             if later and (event.handled or event.mild or event.rank is None):
+                event.survived = True
                 _dismiss(event, f"the program went on after it (line {max(later)})")
 
 

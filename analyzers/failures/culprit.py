@@ -8,6 +8,7 @@ from analyzers.failures.accounting import JobRow
 from analyzers.failures.clearing import FAILED_TASK, where
 from analyzers.failures.events import Event, Scan
 from analyzers.failures.topology import Topology, same_node
+from analyzers.types import NodeProof
 
 _WHOLE_JOB_SHARE = 0.5
 _HOSTS_THAT_AGREE = 2
@@ -17,6 +18,20 @@ _JOB_NUMBER = re.compile(r"\d{3,}")
 _SILENCES = ("host-oom", "killed", "gpu-lost", "gpu-firmware", "gpu-ecc", "nvlink")
 #: Of this many ranks one may be silent.
 _SILENT_SHARE = 3
+
+
+def node_proof(
+    nodes: tuple[str, ...], cause: Event, supporting: list[Event], scan: Scan, topology: Topology
+) -> NodeProof | None:
+    """On whose word these nodes are named."""
+    if not nodes:
+        return None
+    told = [event for event in (cause, *supporting, *_alike(cause, scan)) if event.writer == "platform"]
+    if any(event.node and same_node(event.node, node) for event in told for node in nodes) or (
+        cause.signature.scope == "lost-node" and told
+    ):
+        return "platform"
+    return "several-jobs" if _same_in_several_jobs(_alike(cause, scan), topology) in nodes else "job-log"
 
 
 def culprits(

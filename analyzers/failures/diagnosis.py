@@ -13,16 +13,19 @@ from analyzers.failures.clearing import (
     clear_attempts,
     clear_folders,
     clear_foreign,
+    clear_managed,
     clear_outlived,
+    clear_started,
     clear_survived,
     clear_teardown,
     place_events,
 )
-from analyzers.failures.culprit import culprits, recurs_on_other_node
+from analyzers.failures.culprit import culprits, node_proof, recurs_on_other_node
 from analyzers.failures.events import Event, Scan
-from analyzers.failures.matcher import Matcher, combined
-from analyzers.failures.reasoner import DECIDES, STRONG, Finding, find_cause, settle
-from analyzers.failures.scan import Scanner, patterns
+from analyzers.failures.flight_recorder import find_stuck, read_dumps
+from analyzers.failures.joining import join_messages, recall
+from analyzers.failures.reasoner import DECIDES, STRONG, Finding, find_cause, settle, take_stuck
+from analyzers.failures.scan import Scanner
 from analyzers.failures.signatures import FileSignatureStore, Signature, load_signatures
 from analyzers.failures.time_limit import time_limit_notes
 from analyzers.failures.timeline import Moment, moments
@@ -32,7 +35,7 @@ from analyzers.logs.intake import discover
 from analyzers.ports import SignatureStore
 from analyzers.types import Action, Category, Diagnosis, Echo, LogEvidence
 
-#: Building the automaton takes half a second; until a process has read this much the plain way is done sooner.
+#: Building the automaton takes a second; until a process has read this much, or where one was kept, it is not built.
 AUTOMATON_FROM_BYTES = 100_000
 MOST_ECHOES = 30
 MOST_EVIDENCE = 6
@@ -79,7 +82,9 @@ def investigate(path: Path, *, signatures: SignatureStore | None = None) -> tupl
     """As `diagnose`, with what happened when on which rank."""
     warnings: list[str] = []
     files = discover(Path(path), warnings.append)
-    scan, topology = _scanner_for(files, signatures).read(files, warnings.append)
+    texts = [file for file in files if file.kind != "recorder"]
+    scan, topology = _scanner_for(texts, signatures).read(texts, warnings.append)
+    scan.stuck = find_stuck(read_dumps((file for file in files if file.kind == "recorder"), warnings.append))
     found = conclude(scan, topology, warnings)
     return found, moments(scan, topology, found)
 
@@ -90,12 +95,17 @@ def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
     rows = [row for file, lines in scan.accounting for row in read_rows(file, lines)]
     own = own_row(rows, scan.job_ids, topology, scan.last_time)
     elsewhere = fails_elsewhere(rows, own)
+    take_stuck(scan, topology)
     clear_attempts(scan)
     clear_folders(scan)
     clear_foreign(scan, topology)
+    join_messages(scan)
     clear_survived(scan)
+    recall(scan)
     clear_outlived(scan)
     clear_teardown(scan)
+    clear_started(scan)
+    clear_managed(scan)
     if own is not None:
         _take_state(own, scan)
     finding = find_cause(scan, topology)
@@ -106,14 +116,14 @@ def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
     return _unknown(finding, scan, warnings)
 
 
-@lru_cache(maxsize=4)
-def _shipped(automaton: bool) -> Scanner:
-    return _build(load_signatures(FileSignatureStore()), automaton)
+@lru_cache(maxsize=1)
+def _shipped_signatures() -> tuple[Signature, ...]:
+    return load_signatures(FileSignatureStore())
 
 
-def _build(signatures: tuple[Signature, ...], automaton: bool) -> Scanner:
-    looked_for = patterns(signatures)
-    return Scanner(signatures, Matcher(looked_for) if automaton else Matcher(looked_for, combined(tuple(looked_for))))
+@lru_cache(maxsize=2)
+def _shipped(automaton: bool | None) -> Scanner:
+    return Scanner(_shipped_signatures(), automaton)
 
 
 _bytes_read = 0
@@ -123,9 +133,10 @@ def _scanner_for(files: list[LogFile], store: SignatureStore | None) -> Scanner:
     global _bytes_read
     size = sum(_size(file.path) for file in files)
     if store is not None:
-        return _build(load_signatures(store), size >= AUTOMATON_FROM_BYTES)
+        return Scanner(load_signatures(store), size >= AUTOMATON_FROM_BYTES or None)
     _bytes_read += size
-    return _shipped(_bytes_read >= AUTOMATON_FROM_BYTES)
+    kept = _shipped(None)
+    return kept if kept.is_compiled or _bytes_read < AUTOMATON_FROM_BYTES else _shipped(True)
 
 
 def _size(path: Path) -> int:
@@ -180,6 +191,8 @@ def _verdict(
     recurs = bool(elsewhere) or recurs_on_other_node(cause, cause.node, scan)
     notes = ["The same failure happened on other nodes, so the nodes are not to blame."] if recurs else []
     notes.extend(time_limit_notes(cause, scan) if limited else [])
+    proof = node_proof(nodes, cause, finding.supporting, scan, topology)
+    unproven = f" {wording.UNPROVEN}" if proof == "job-log" and signature.action == "cordon_node_and_restart" else ""
     echoes = _echoes(finding, scan)
     told = _most_telling(cause, finding.supporting)
     evidence = _evidence(told, cause, finding.supporting)
@@ -189,6 +202,7 @@ def _verdict(
         confidence=_confidence(finding, recurs),
         culprit_ranks=ranks,
         culprit_nodes=nodes,
+        node_proof=proof,
         evidence=evidence,
         echoes=echoes,
         retryable=signature.retryable,
@@ -197,7 +211,8 @@ def _verdict(
         explanation=wording.explanation(
             wording.Told(cause, told, signature.action, len(finding.supporting), len(echoes), tuple(notes)),
             many=len(topology.ranks) > 1,
-        ),
+        )
+        + unproven,
         warnings=tuple(warnings),
     )
 
@@ -268,7 +283,9 @@ def _healthy(scan: Scan, own: JobRow | None, finding: Finding) -> bool:
         return True
     ended_well = any(stream.success for stream in scan.streams.values())
     return ended_well and all(
-        event.signature.role == "echo" and event.signature.subcategory not in _SPEAKS_OF_FAILURE for event in bad
+        event.signature.subcategory == "logged-error"
+        or (event.signature.role == "echo" and event.signature.subcategory not in _SPEAKS_OF_FAILURE)
+        for event in bad
     )
 
 

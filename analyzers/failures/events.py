@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from analyzers.failures.flight_recorder import Stuck
 from analyzers.failures.signatures import Signature
 from analyzers.logs.companions import LogFile
 from analyzers.logs.prefix import NO_YEAR
@@ -28,7 +29,7 @@ class Event:
     ``host_explicit``: the line itself names the node. ``mild``: logged as a warning or less. ``hearsay``: the job
     itself printed what only the scheduler can know. ``outlived``: by the clocks, the job went on long after it.
     ``placed``: where the launch that the line belongs to had put its rank (each attempt has its own map).
-    ``foreign``: it speaks of another job, node or time.
+    ``foreign``: it speaks of another job, node or time. ``survived``: it was put aside because the program went on.
     """
 
     file: str
@@ -53,6 +54,7 @@ class Event:
     hearsay: bool = False
     outlived: bool = False
     foreign: bool = False
+    survived: bool = False
     handled: bool = False
     progress_before: int = 0
     dismissed: str = ""
@@ -98,7 +100,7 @@ class Stream:
 class Scan:
     """Everything read from the files of one job. ``ranks_in``: who speaks in which file; ``labels``: hosts' names
     that stand before lines; ``places``: node by rank, of each attempt in each file; ``resumed``: the line that says
-    that the job began from a checkpoint of an earlier run."""
+    that the job began from a checkpoint of an earlier run; ``stuck``: what the flight recorder's dumps show."""
 
     events: list[Event] = field(default_factory=list)
     streams: dict[tuple[str, int | None], Stream] = field(default_factory=dict)
@@ -111,8 +113,8 @@ class Scan:
     resumed: LogEvidence | None = None
     first_time: datetime | None = None
     last_time: datetime | None = None
+    stuck: Stuck | None = None
     accounting: list[tuple[LogFile, list[str]]] = field(default_factory=list)
-    lines: int = 0
     warnings: list[str] = field(default_factory=list)
 
     def stream(self, file: str, rank: int | None) -> Stream:

@@ -23,12 +23,14 @@ def _any_of(*alternatives: str) -> re.Pattern[str]:
 #: A step of the training with one of its figures. Most lines of a log are this, so it is looked for only where a
 #: verdict needs it.
 PROGRESS = _any_of(
-    rf"{_STEP}[ =:#\[(]{{0,4}}\d++.{{0,160}}{_FIGURE}",
-    rf"{_FIGURE}.{{0,160}}{_STEP}['\"]?[ =:#\[(]{{0,4}}\d+",
+    rf"{_STEP}[ =:#\[(]{{0,12}}\d++.{{0,160}}{_FIGURE}",
+    rf"{_FIGURE}.{{0,160}}{_STEP}['\"]?[ =:#\[(]{{0,12}}\d+",
     r"\d%\|.{0,80}\| {0,3}\d++/\d",  # tqdm
     r"^[^A-Za-z]{0,40}\{'loss': ",  # transformers
     r"\b\d+/\d+ (?:\[[=>.]{1,60}\] )?- .{0,60}\b(?:loss|accuracy): \d",  # Keras
 )
+#: What every such line has; looser, for looking through many lines at once.
+PROGRESS_HAS = (rf"{_STEP}['\"]?[ =:#\[(]{{0,4}}\d", r"\d%\|", r"\{'loss': ", r"\d/\d+ (?:\[[=>.]{1,60}\] )?- ")
 
 MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
     (
@@ -45,7 +47,10 @@ MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
             r"(?:[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram) (?:completed|finished) ?(?:successfully|ok|normally)",
             r"`Trainer\.fit` stopped: `max_(?:epochs|steps)|Training completed\. Do not forget|max_steps=\d+. reached",
             r"\b[Ss]tate[ =:]{1,2}COMPLETED|\bexit(?:[ _]?code)?[ =:]{1,2}0:0\b|Reason: +Completed",
-            r"Trial .{0,40} completed",
+            r"Trial .{0,40} completed|worker group successfully finished|\[after training is done\]",
+            r"[Ff]inal (?:model|checkpoint|weights) .{0,160}(?:ok|saved|written|done)\b",
+            r"\b(?:Job|\w{2,12}Job|RayCluster|Workflow|Pipeline) .{0,60}(?:successfully completed|succeeded)\b",
+            r"^.{0,60}\bNormal +Completed +job/|[Ss]tatus:? (?:is )?(?:SUCCEEDED|Succeeded|COMPLETED)\b",
         ),
     ),
     (
@@ -90,6 +95,8 @@ MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
         _any_of(
             r"\bnranks \d+ |NCCL INFO Bootstrap ?: Using|^ {0,6}(?:host|rank|exitcode) {1,8}: ",
             r"host=\S+ .{0,40}\branks?\b|node[ =]\S+ .{0,40}\branks?\b|Successfully assigned ",
+            r"^(?:Name|Node): {2,}\S|\bpod=\S+ .{0,20}node=|\b(?:[Rr]ank|[Pp]rocess) \d+ .{0,30}\bon [a-z]",
+            r"srun: error: \S+: tasks? \d",
             r"\) world_rank=\d+|local_rank: \d+ \(pid: \d+\)|[Ll]ocal[ _]rank[ =:]|GPU ?\d+ ?= ?PCI:",
             r"rank \d+ with PID \d+ on node|SLURM_\w{0,12}NODELIST[=:]|\bworld[_ ]size[=:]",
             r"\b(?:StepId|JobId|SLURM_JOB_ID|SLURM_JOBID)=\d+|\bjob[ =]\d{2,}\b|\*\*\* (?:JOB|STEP) \d+",

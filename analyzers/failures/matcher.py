@@ -1,89 +1,147 @@
-"""Finds, in a block of many lines, the few that some pattern fits.
+"""Finds, in a block of many lines, the few that some pattern may fit.
 
-One automaton (hyperscan) scans the block for all patterns at once; where it is not installed, one combined regular
-expression marks the lines first. Either way a hit is confirmed with Python's own `re` on the single line, so both
-give the same answer.
+One automaton (hyperscan) scans the block for all patterns at once; where it is not installed, or would take longer to
+compile than the log to read, one combined regular expression marks the lines. Either way Python's own `re` has the last
+word on the single line, so both give the same answer.
+
+Where patterns fit almost everywhere, not every match is told: of each stretch of `STRETCH_BYTES` the first of each
+pattern, and at the end all.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from typing import Any
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+from analyzers.compiled import database
+from analyzers.failures.block import Block
 
 #: What is looked at of one line; a longer one is cut, so no pattern can run for long.
 LINE_CHARS = 4096
+STRETCH_BYTES = 8 * 1024
+_NAMED = re.compile(r"\(\?P<\w+>")
 
-#: Gives (line index, pattern index) pairs that may fit; never misses one that does.
-Prefilter = Callable[[str, list[str]], set[tuple[int, int]]]
+#: (offset behind a match, index of the pattern)
+Hit = tuple[int, int]
+
+
+class Candidates(NamedTuple):
+    """The patterns that may fit, both ascending, by the line's index in the block; and how many matches that were."""
+
+    lines: dict[int, list[int]]
+    matches: int
+
+
+@lru_cache(maxsize=4096)
+def compiled_pattern(expression: str) -> re.Pattern[str]:
+    """Compiled on first use: most patterns fit no line of a log."""
+    return re.compile(expression)
 
 
 class Matcher:
-    """All patterns compiled once. ``hits(text, lines)`` maps line indexes to the patterns that fit, both ascending."""
+    """Finds lines for all patterns. ``automaton``: True to compile one where possible, False to do without, None to
+    use one that was kept."""
 
-    def __init__(self, patterns: Sequence[re.Pattern[str]], prefilter: Prefilter | None = None) -> None:
-        self.patterns = tuple(patterns)
-        self._candidates = prefilter or _hyperscan(self.patterns) or combined(self.patterns)
+    def __init__(self, expressions: Sequence[str], automaton: bool | None = True) -> None:
+        self.expressions = tuple(expressions)
+        self._unnamed = [_NAMED.sub("(?:", expression) for expression in expressions]
+        self._automaton = None if automaton is False else self._database(once=False, must=bool(automaton))
 
-    def hits(self, text: str, lines: list[str]) -> dict[int, list[int]]:
-        """``lines`` must be ``text.split("\\n")``."""
+    def fits(self, number: int, text: str) -> bool:
+        """Whether a pattern fits this line."""
+        return compiled_pattern(self.expressions[number]).search(text[:LINE_CHARS]) is not None
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether an automaton is at work."""
+        return self._automaton is not None
+
+    def candidates(self, block: Block, most: int | None = None, ending_bytes: int = 0) -> Candidates:
+        """The lines that some pattern may fit. After ``most`` matches only some of each kind are told, but for the
+        last bytes of the block."""
+        if self._automaton is None:
+            return self._combined(block)
+        hits = self._hits(block.data, most, ending_bytes)
         found: dict[int, list[int]] = {}
-        for index, number in sorted(self._candidates(text, lines)):
-            if self.patterns[number].search(lines[index][:LINE_CHARS]):
-                found.setdefault(index, []).append(number)
+        if not hits:
+            return Candidates(found, 0)
+        starts = block.starts
+        for index, number in sorted({(bisect_left(starts, end or 1) - 1, number) for end, number in hits}):
+            found.setdefault(index, []).append(number)
+        return Candidates(found, len(hits))
+
+    def _hits(self, data: bytes, most: int | None, ending_bytes: int) -> list[Hit]:
+        found, told = every(self._automaton, data, 0, len(data), most)
+        if told < len(data):
+            ending = data.find(b"\n", max(told, len(data) - ending_bytes)) + 1 or len(data)
+            found += self._some(data, told, ending)
+            found += every(self._automaton, data, ending, len(data))[0]
         return found
 
+    def _some(self, data: bytes, start: int, stop: int) -> list[Hit]:
+        found: list[Hit] = []
 
-def combined(patterns: tuple[re.Pattern[str], ...]) -> Prefilter:
-    """Without an automaton: one alternation says which lines are worth trying each pattern on."""
-    unnamed = [re.sub(r"\(\?P<\w+>", "(?:", pattern.pattern) for pattern in patterns]
-    any_of = re.compile("|".join(f"(?:{pattern})" for pattern in unnamed))
+        def seen(number: int, _: int, end: int, flags: int, context: Any) -> None:
+            found.append((start + end, number))
 
-    def candidates(text: str, lines: list[str]) -> set[tuple[int, int]]:
-        worth = [index for index, line in enumerate(lines) if any_of.search(line[:LINE_CHARS])]
-        return {(index, number) for index in worth for number in range(len(patterns))}
+        while start < stop:
+            until = min(start + STRETCH_BYTES, stop)
+            if until < stop:
+                until = data.rfind(b"\n", start, until) + 1 or data.find(b"\n", until, stop) + 1 or stop
+            self._once.scan(data[start:until], match_event_handler=seen)
+            start = until
+        return found
 
-    return candidates
+    @cached_property
+    def _once(self) -> Any:
+        return self._database(once=True, must=True)
+
+    def _database(self, once: bool, must: bool) -> Any | None:
+        try:
+            import hyperscan
+        except ImportError:
+            return None
+        flags = hyperscan.HS_FLAG_MULTILINE | hyperscan.HS_FLAG_ALLOWEMPTY
+        flags |= hyperscan.HS_FLAG_SINGLEMATCH if once else 0
+        try:
+            return database(self._unnamed, [flags] * len(self._unnamed), must=must)
+        except ValueError:
+            return None
+
+    def _combined(self, block: Block) -> Candidates:
+        """Without an automaton: one alternation says which lines are worth trying each pattern on."""
+        numbers = range(len(self.expressions))
+        found = {
+            index: [number for number in numbers if self.fits(number, line)]
+            for index, line in enumerate(block.lines(0, len(block)))
+            if self._any_of.search(line[:LINE_CHARS])
+        }
+        return Candidates(found, sum(map(len, found.values())))
+
+    @cached_property
+    def _any_of(self) -> re.Pattern[str]:
+        return re.compile("|".join(f"(?:{expression})" for expression in self._unnamed))
 
 
-def _hyperscan(patterns: tuple[re.Pattern[str], ...]) -> Prefilter | None:
+def every(database: Any, data: bytes, start: int, stop: int, most: int | None = None) -> tuple[list[Hit], int]:
+    """All matches between two offsets that are lines' beginnings, and the offset up to which they are told: where
+    there are more than ``most``, the beginning of the line in which counting stopped."""
+    from hyperscan import ScanTerminated
+
+    found: list[Hit] = []
+    if start >= stop or most == 0:
+        return found, start
+
+    def seen(number: int, _: int, end: int, flags: int, context: Any) -> bool | None:
+        found.append((start + end, number))
+        return None if most is None or len(found) < most else True
+
     try:
-        import hyperscan
-    except ImportError:
-        return None
-    flags = hyperscan.HS_FLAG_MULTILINE | hyperscan.HS_FLAG_ALLOWEMPTY
-    expressions = [re.sub(r"\(\?P<\w+>", "(?:", pattern.pattern).encode("utf-8") for pattern in patterns]
-    database = hyperscan.Database()
-    try:
-        database.compile(
-            expressions=expressions,
-            ids=list(range(len(patterns))),
-            elements=len(patterns),
-            flags=[flags] * len(patterns),
-        )
-    except hyperscan.error:
-        return None
-
-    def candidates(text: str, lines: list[str]) -> set[tuple[int, int]]:
-        data = text.encode("utf-8", "replace")
-        ends: set[tuple[int, int]] = set()
-
-        def seen(number: int, start: int, end: int, flags: int, context: Any) -> None:
-            ends.add((end, number))
-
-        database.scan(data, match_event_handler=seen)
-        if not ends:
-            return set()
-        starts = _line_starts(data)
-        return {(bisect_right(starts, max(0, end - 1)) - 1, number) for end, number in ends}
-
-    return candidates
-
-
-def _line_starts(data: bytes) -> list[int]:
-    starts, at = [0], data.find(b"\n")
-    while at >= 0:
-        starts.append(at + 1)
-        at = data.find(b"\n", at + 1)
-    return starts
+        database.scan(data[start:stop], match_event_handler=seen)
+    except ScanTerminated:
+        told = data.rfind(b"\n", start, max(start, found[-1][0] - 1)) + 1 or start
+        return [hit for hit in found if hit[0] <= told], told
+    return found, stop

@@ -16,6 +16,7 @@ DECIDES = 0.4
 #: Clocks of nodes differ and platforms report late: within this many seconds two lines are simultaneous.
 SKEW_S = 5.0
 REPORT_DELAY_S = 180.0
+MOST_CALLS_SHOWN = 4
 
 _WORK = re.compile(r"WorkNCCL\(SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+))?")
 _SUPPORTING = ("root", "confirmation", "ambiguous")
@@ -35,6 +36,21 @@ DESYNC = Signature(
 )
 
 
+ABSENT = replace(
+    DESYNC,
+    id="collective-absent",
+    role="symptom",
+    category="unknown",
+    subcategory="no-cause-found",
+    action="restart_same_nodes",
+    retryable=True,
+    says="One rank did not come to a collective that the others waited in",
+    clue="what that rank was doing then",
+    weight=0.3,
+    explains=frozenset(),
+)
+
+
 @dataclass(slots=True)
 class Finding:
     """The cause that was chosen, what supports it, and who is meant."""
@@ -48,7 +64,7 @@ class Finding:
 def find_cause(scan: Scan, topology: Topology) -> Finding:
     """Choose the cause among the events that were not put aside; marks the others as explained."""
     live = [event for event in scan.events if not event.dismissed and event.signature.role != "informational"]
-    suspects = _collectives(live, topology)
+    suspects = scan.stuck.ranks if scan.stuck is not None else _collectives(live, topology)
     causes = [event for event in live if event.signature.role in _SUPPORTING and event.weight > 0]
     for cause in causes:
         for event in live:
@@ -62,6 +78,21 @@ def find_cause(scan: Scan, topology: Topology) -> Finding:
     strong = _without_survivors([event for event in free if event.weight >= STRONG])
     chosen = _first(strong) if strong else max(free, key=lambda e: (e.weight, -e.line))
     return Finding(chosen, _supporting(chosen, live, topology), [e for e in strong if e is not chosen], suspects)
+
+
+def take_stuck(scan: Scan, topology: Topology) -> None:
+    """What the flight recorder's dumps show becomes an event: a cause where a rank came with another operation, else
+    the last thing that the absent ranks did (why they did not come is not told by it)."""
+    if scan.stuck is None:
+        return
+    topology.ranks.update(scan.stuck.ranks)
+    signature = DESYNC if scan.stuck.mismatch else ABSENT
+    rank = scan.stuck.ranks[0] if len(scan.stuck.ranks) == 1 else None
+    for call in scan.stuck.calls[:MOST_CALLS_SHOWN]:
+        line = call.evidence
+        scan.events.append(Event(line.file, line.line, line.text, signature, "job", rank, fatal=True))
+    line = scan.stuck.waited_in.evidence
+    scan.events.append(Event(line.file, line.line, line.text, replace(ABSENT, weight=ABSENT.weight / 2), "job"))
 
 
 def _without_survivors(strong: list[Event]) -> list[Event]:

@@ -24,8 +24,14 @@ NVLINK5_XIDS = range(144, 151)
 POD_NAME = re.compile(r"-(?:master|worker|launcher|chief|head)-\d+$")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d|\b1\d{9}\b")
 _XID = re.compile(r"Xid \(PCI:(?P<pci>[0-9a-fA-F:.]+)\): (?P<number>\d{1,3})\b(?P<rest>.*)")
+#: What batch systems name the file that a job's own output goes to; beside the job only its step daemons write there.
+_STDOUT_NAME = re.compile(
+    r"(?:^|/)(?:slurm-\d[\w.-]*\.(?:out|err)|[\w.-]+\.[oe]\d+(?:[.-]\d+)?|std(?:out|err)(?:\.\w+)?)(?:\.(?:gz|xz|bz2|zst))?$"
+)
+_STEP_FORM = re.compile(r"^(?:slurmstepd|srun|sbatch|salloc|PBS|mpirun|prolog|epilog)\b|\*\*\* (?:JOB|STEP) \d")
 _KERNEL_FORM = re.compile(
-    r"\bkernel: |^\s{0,4}\[ {0,6}\d{1,9}\.\d{3,6}\]|^NVRM: |^(?:Memory cgroup out|Out) of memory: Kill|^kern  :"
+    r"\bkernel: |^(?:kmsg|dmesg): ?\[|^NVRM: |^kern  :"
+    r"|^\s{0,4}\[ {0,6}\d{1,9}\.\d{3,6}\]|^(?:Memory cgroup out|Out) of memory: Kill"
 )
 _SCHEDULER_FORM = re.compile(
     r"^(?:slurmstepd|srun|sbatch|salloc|scancel|scontrol|slurm\w*|PBS|prolog|epilog|mpirun|\[?prolog)\b|slurmctld|slurmd\b"
@@ -39,7 +45,7 @@ _PID_WORD = re.compile(r"\bpid(?:=|: |(?:\(s\))? )(\d+)")
 _HOST_LABEL = re.compile(r"\[(?P<node>[a-z][a-z0-9.]*-[a-z0-9.-]*\d)\]\s(?:task=(?P<rank>\d{1,6})\s)?")
 _DEVICE_PREFIX = re.compile(r"(?<![\w.-])[A-Za-z][\w.-]*:\d+:\d+ \[(\d{1,3})\]")
 _COMPOSER_RANK = re.compile(r"rank(\d{1,6})\[\d+\]")
-_MILD = re.compile(r"\b(?:WARNING|INFO|DEBUG|UserWarning|RuntimeWarning|warning)\b[:\s\]]")
+_MILD = re.compile(r"(?<!NCCL )\bWARN\b|\b(?:WARNING|INFO|DEBUG|UserWarning|RuntimeWarning|warning)\b[:\s\]]")
 _UNKNOWN_EXCEPTION = Signature(
     id="python-unknown-exception",
     pattern=r"\A\Z",
@@ -82,6 +88,8 @@ def recognise(
         signature = _UNKNOWN_EXCEPTION
     if signature is None:
         return None
+    if raised is not None and signature.raised_weight:
+        signature = replace(signature, weight=signature.raised_weight)
     if rank is None and (composer := _COMPOSER_RANK.match(prefix.rest)):
         rank = int(composer[1])
     label, body = around.labels.split(here.text)
@@ -172,6 +180,8 @@ def _writer(file: LogFile, text: str, prefix: Prefix) -> Writer:
         return "platform"
     if prefix.rank is not None:
         return "job"
+    if _STDOUT_NAME.search(file.name):
+        return "platform-form" if _STEP_FORM.search(text[:200]) else "job"
     if _SCHEDULER_FORM.search(text[:200]):
         return "platform-form"
     if file.kind == "rank":

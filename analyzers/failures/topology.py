@@ -11,6 +11,11 @@ _EXPLICIT_HOST = re.compile(
     rf"({_HOST_NAME})"
 )
 _ON_HOST = re.compile(rf"[Pp]rocess:? (\d{{1,6}}) ?/ ?\d+ on ({_HOST_NAME})")
+_RANK_ON = re.compile(
+    rf"\b(?:[Rr]ank|[Pp]rocess) (\d{{1,6}})(?: ?(?:/|of) ?\d+)? (?:is |runs |running |starts )?on (?:host |node )?"
+    rf"({_HOST_NAME})"
+)
+_A_DEVICE = re.compile(r"(?:gpu|cuda|device|dev|port|hpu|npu|tpu)\d*", re.I)
 _BARE_HOST = re.compile(r"(?<![\w/.-])([a-z][a-z0-9]*(?:-[a-z0-9]+)*-[a-z]{0,8}\d+)(?![\w/.:-])")
 _RANK_RANGE = re.compile(r"\branks?\b ?[=: ]? ?(\d{1,6}) ?(?:-|\.\.|to) ?(\d{1,6})")
 _ONE_RANK = re.compile(
@@ -24,13 +29,16 @@ _GPU_PCI = re.compile(r"GPU ?(\d{1,2}) ?= ?PCI:((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F
 _IP = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d{1,3}){3})(?![\d.])")
 _NCCL_RANK = re.compile(r"\brank (\d{1,6}) nranks (\d{1,6}) cudaDev (\d{1,3})")
 _NCCL_PREFIX = re.compile(rf"(?<![A-Za-z0-9.-])({_HOST_NAME}):(\d+):\d+ \[(\d+)\]")
-_POD = re.compile(r"\bpod/([a-z0-9][a-z0-9.-]*)")
+_POD = re.compile(r"\bpod[/=]([a-z0-9][a-z0-9.-]*)")
+_DESCRIBED_POD = re.compile(r"^Name: {2,}(\S{1,253})$")
+_DESCRIBED_NODE = re.compile(r"^Node: {2,}([A-Za-z0-9][\w.-]{0,252})/[\d.a-f:]+$")
 _ASSIGNED = re.compile(r"Successfully assigned (?:\S+/)?(\S+) to (\S+)")
 _TABLE_HOST = re.compile(rf"^\s*host\s+: ({_HOST_NAME})")
 _TABLE_RANK = re.compile(r"^\s*rank\s+: (\d{1,6}) \(local_rank: (\d{1,3})\)")
 _TABLE_PID = re.compile(r"^\s*exitcode\s+: -?\d+ \(pid: (\d+)\)")
 _RAY_TRAIN = re.compile(r"ip=([\d.]+), pid=(\d{2,9})\) world_rank=(\d{1,6})")
 _MPI_RANK = re.compile(rf"rank (\d{{1,6}}) with PID (\d+) on node ({_HOST_NAME})")
+_SRUN_TASKS = re.compile(rf"srun: error: ({_HOST_NAME}): tasks? (\d[\d,-]{{0,200}}): ")
 _ROLE_POD = re.compile(r"^(?P<job>.+)-(?P<role>master|chief|launcher|head|worker)-(?P<index>\d{1,5})$")
 _MOST_RANKS = 100_000
 _NO_HOST = frozenset(
@@ -59,6 +67,7 @@ class Topology:
     ranged: bool = False
     node_list: tuple[str, ...] = ()
     world: int = 0
+    _described: str | None = None
     _table_host: str | None = None
     _table_rank: int | None = None
 
@@ -164,10 +173,16 @@ class Topology:
             self._process(int(ray[3]), int(ray[2]), None)
         if process := _ON_HOST.search(text):
             self.place(int(process[1]), process[2])
+        if tasks := _SRUN_TASKS.search(text):
+            for task in _numbers(tasks[2]):
+                self.place(task, tasks[1])
+        if (told := _RANK_ON.search(text)) and any(map(str.isdigit, told[2])) and not _A_DEVICE.fullmatch(told[2]):
+            self.place(int(told[1]), told[2])
         if agent := _AGENT.search(text):
             self.local_of_pid.setdefault(int(agent[2]), int(agent[1]))
         for index, address in _GPU_PCI.findall(text):
             self.device_of_pci.setdefault(_bus(address), int(index))
+        self._describe(text)
         self._table(text)
         self._launch_line(text, rank, node)
 
@@ -230,6 +245,14 @@ class Topology:
         if rank is not None and len(self.ranks_of_pid) < _MOST_RANKS:
             self.ranks_of_pid.setdefault(pid, set()).add((rank, node))
 
+    def _describe(self, text: str) -> None:
+        """`kubectl describe pods`: a pod's name, then its node."""
+        if pod := _DESCRIBED_POD.match(text):
+            self._described = pod[1]
+        elif (node := _DESCRIBED_NODE.match(text)) and self._described:
+            self.node_of_pod.setdefault(self._described, node[1])
+            self._described = None
+
     def _table(self, text: str) -> None:
         """torchrun's failure table: a host, then its rank, then its process."""
         if host := _TABLE_HOST.match(text):
@@ -250,6 +273,16 @@ def same_node(a: str, b: str) -> bool:
 
 def _hosts(text: str) -> list[str]:
     return [name for name in _EXPLICIT_HOST.findall(text) if name.lower() not in _NO_HOST]
+
+
+def _numbers(ranges: str) -> list[int]:
+    """``0-3,7`` as numbers; a range without end or beyond reason is left out."""
+    found: list[int] = []
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit() and (last or first).isdigit() and 0 <= int(last or first) - int(first) < 1024:
+            found.extend(range(int(first), int(last or first) + 1))
+    return found
 
 
 def _bus(address: str) -> str:

@@ -11,6 +11,10 @@ from analyzers.types import Action
 #: Advice to compare ranks means nothing to a job that has one.
 _SPEAKS_OF_RANKS = re.compile(r"\b(?:ranks?|hosts|peer)\b")
 
+UNPROVEN = (
+    "Only the job's own log names the node, and a job can print anything: look into the node's kernel log before it is "
+    "taken out of service."
+)
 WHAT_TO_DO: dict[Action, str] = {
     "restart_same_nodes": "Restart the job; the same nodes will do. Watch them if it happens again.",
     "cordon_node_and_restart": "Take the node out of service, have it checked, and restart the job on other nodes "

@@ -5,9 +5,13 @@ Bounded memory whatever the size of the input.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from analyzers.logs.intake import LogFile, LogLine, discover, read_lines
 from analyzers.logs.prefix import NO_YEAR, Prefix, strip_prefix
-from analyzers.logs.progress import read_progress, read_progress_from, restart_point
+
+if TYPE_CHECKING:
+    from analyzers.logs.progress import read_progress, read_progress_from, restart_point
 
 __all__ = [
     "NO_YEAR",
@@ -21,3 +25,12 @@ __all__ = [
     "restart_point",
     "strip_prefix",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What reads progress brings numpy with it, which takes longer to import than a small log to read."""
+    if name in ("read_progress", "read_progress_from", "restart_point"):
+        from analyzers.logs import progress
+
+        return getattr(progress, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 #: rank: one process. node: one node's launcher or agent. job: output of the whole job (slurm-N.out, train.log, and
-#: whatever else is not recognised). kernel: dmesg, journal or syslog of a node. scheduler: sacct, scontrol or a Slurm
-#: daemon's log. kubernetes: events or a described pod.
-Kind = Literal["rank", "node", "job", "kernel", "scheduler", "kubernetes"]
+#: whatever else is not recognised). kernel: dmesg, journal or syslog of a node,
+#: or the log of one of its own services (kubelet, device plug-in, health checker). scheduler: sacct, scontrol or a
+#: Slurm daemon's log. kubernetes: events or a described pod.
+#: recorder: a dump of PyTorch's flight recorder (the collectives of one rank), which is no text.
+Kind = Literal["rank", "node", "job", "kernel", "scheduler", "kubernetes", "recorder"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,24 @@ _KERNEL_NAME = re.compile(r"(?:^|[_.-])(?:dmesg|kern(?:el)?|journal(?:ctl)?|sysl
 _SCHEDULER_NAME = re.compile(r"(?:^|[_.-])(?:sacct|scontrol|squeue|slurmctld|slurmd|slurmdbd)(?:[_.-]|\d|$)", re.I)
 _KUBERNETES_NAME = re.compile(r"(?:k8s|kubernetes|kubectl).*(?:event|describe)|(?:^|[_.-])events(?:[_.-]|$)", re.I)
 
+#: Logs of a node's own services, told by name; what is left of the name is the node's.
+_SERVICE_NAME = re.compile(
+    r"(?:^|[_.-])(?:nvidia-device-plugin|device-plugin|dcgm(?:-exporter)?|dcgmi|kubelet|containerd|node-problem-detector"
+    r"|npd|nvidia-fabricmanager|fabricmanager|nvsm|gpud|nhc|lbnl-nhc)(?:[_.-]|$)",
+    re.I,
+)
+
+_RECORDER_NAME = re.compile(
+    r"(?:nccl_trace|comm_lib_trace|fr_trace|flight_?recorder|nccl_dump|_dump)[\w.-]*\.(?:pkl|bin)$"
+)
+_RECORDER_TEXT = re.compile(
+    rb'"(?:comm_lib_version|nccl_version|nccl_comm_state|pg_config)": ?|"entries": ?\[\{"(?:collective_seq_id|frames)"'
+)
+_SAYS_RANK = re.compile(
+    r"(?<![Ll]ocal[ _])(?<![Nn]ode[ _])\b(?:rank|process)[ =:]{1,2}(\d{1,6}) ?(?:of|/|out of) ?\d"
+    r"|\bRANK=(\d{1,6})\b(?! ?-)"
+    r"|(?<![Ll]ocal[ _])(?<![Nn]ode[ _])\brank[ =:]{1,2}(\d{1,6})\b.{0,60}\bworld(?:_size| size)?[ =:]"
+)
 _SYSLOG_HOST = re.compile(
     r"^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?) ([\w.-]+) ", re.M
 )
@@ -59,7 +79,8 @@ _SCHEDULER_TEXT = re.compile(
     re.M,
 )
 _KUBERNETES_TEXT = re.compile(
-    r"^(?:NAMESPACE\s+)?LAST SEEN\s+TYPE\s+REASON|^\s*\"?kind\"?: \"?Event(?:List)?\b|^Events:\s*$|^Events:\s+<none>",
+    r"^(?:NAMESPACE\s+)?LAST SEEN\s+TYPE\s+REASON|^\s*\"?kind\"?: \"?Event(?:List)?\b|^Events:\s*$|^Events:\s+<none>"
+    r"|^Namespace: {2,}\S+\n(?:.*\n){0,8}Node: {2,}\S",
     re.M,
 )
 _SUFFIXES = re.compile(r"(?:\.(?:log|txt|out|err|json|jsonl|csv|stdout|stderr|gz|xz|bz2|zst|\d{1,3}))+$", re.I)
@@ -69,7 +90,24 @@ _HOST = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 def is_no_log(name: str) -> bool:
     """Whether a file's name alone says that it is code, weights, a picture or an archive."""
+    if _RECORDER_NAME.search(name):
+        return False
     return Path(name).suffix.lower() in _NO_LOG or ".tfevents." in name
+
+
+def recorder_dump(path: Path, name: str, head: bytes) -> LogFile | None:
+    """The file as a dump of the flight recorder, told by how it begins; None where it is something else."""
+    pickled = head.startswith(b"\x80") and b"version" in head[:64] and b"pg_config" in head[:256]
+    if not pickled and not (head.startswith(b"{") and _RECORDER_TEXT.search(head[:4096])):
+        return None
+    said = _RANK_NAME.search(name)
+    numbers = [said.group(1)] if said else _DIGITS.findall(stem_of(name))
+    return LogFile(path, name, "recorder", rank=int(numbers[-1][-7:]) if numbers else None)
+
+
+def stem_of(name: str) -> str:
+    """A file's name without its folder and the endings of logs."""
+    return _SUFFIXES.sub("", Path(name).name)
 
 
 def sort_key(name: str) -> list[tuple[int, str]]:
@@ -79,7 +117,7 @@ def sort_key(name: str) -> list[tuple[int, str]]:
 
 def describe(path: Path, name: str, head: str) -> LogFile:
     """What the file is, from its relative ``name`` and the text it begins with."""
-    stem = _SUFFIXES.sub("", Path(name).name)
+    stem = stem_of(name)
     lines = [line for line in head.split("\n")[:60] if line.strip()][:40]
     if _KUBERNETES_TEXT.search(head) or (_KUBERNETES_NAME.search(stem) and "Normal" in head):
         return LogFile(path, name, "kubernetes")
@@ -89,8 +127,10 @@ def describe(path: Path, name: str, head: str) -> LogFile:
     syslog = sum(1 for line in lines if _SYSLOG_LINE.match(line)) / max(1, len(lines))
     named = _KERNEL_NAME.search(stem) is not None and (max(kernel, syslog) >= 0.2 or "dmesg" in stem)
     if kernel >= 0.5 or named or "-- Journal begins" in head[:200]:
-        return LogFile(path, name, "kernel", node=_kernel_node(stem, head))
-    rank = _rank(name, stem)
+        return LogFile(path, name, "kernel", node=_kernel_node(_KERNEL_NAME, stem, head))
+    if _SERVICE_NAME.search(stem):
+        return LogFile(path, name, "kernel", node=_kernel_node(_SERVICE_NAME, stem, head))
+    rank = _rank(name, stem, lines)
     if rank is not None:
         return LogFile(path, name, "rank", rank=rank)
     node = _NODE_NAME.match(stem) or _LAUNCHER_NAME.match(stem)
@@ -99,17 +139,28 @@ def describe(path: Path, name: str, head: str) -> LogFile:
     return LogFile(path, name)
 
 
-def _rank(name: str, stem: str) -> int | None:
-    for pattern, text in ((_ATTEMPT_FOLDER, name), (_RANK_NAME, name), (_WORKER_NAME, stem)):
-        found = pattern.search(text)
-        if found:
+def _rank(name: str, stem: str, lines: list[str]) -> int | None:
+    """The rank that the name tells, or else the lines, or else the worker's number in the name (where a master has a
+    file too, worker 0 is not rank 0)."""
+    for pattern, text in ((_ATTEMPT_FOLDER, name), (_RANK_NAME, name)):
+        if found := pattern.search(text):
             return int(found.group(1))
-    return None
+    said = _own_rank(lines)
+    worker = _WORKER_NAME.search(stem)
+    return said if said is not None or worker is None else int(worker.group(1))
 
 
-def _kernel_node(stem: str, head: str) -> str | None:
+def _own_rank(lines: list[str]) -> int | None:
+    """The rank that a process gives itself where it begins; none where several are named."""
+    named = {
+        int(rank) for line in lines for found in _SAYS_RANK.finditer(line[:400]) for rank in found.groups() if rank
+    }
+    return named.pop() if len(named) == 1 else None
+
+
+def _kernel_node(service: re.Pattern[str], stem: str, head: str) -> str | None:
     host = _SYSLOG_HOST.search(head)
     if host:
         return host.group(1)
-    rest = _KERNEL_NAME.sub("_", stem).strip("_.-")
+    rest = service.sub("_", stem).strip("_.-")
     return rest if _HOST.fullmatch(rest) else None

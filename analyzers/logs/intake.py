@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-import numpy as np
-
-from analyzers.logs.companions import LogFile, describe, is_no_log, sort_key
+from analyzers.logs.companions import LogFile, describe, is_no_log, recorder_dump, sort_key
 from analyzers.logs.packed import DAMAGED, is_packed, open_unpacked
 from analyzers.logs.plain import Plain
 from prompts.errors import UserError
@@ -25,7 +23,6 @@ __all__ = ["Cutter", "LogFile", "LogLine", "discover", "read_blocks", "read_line
 KEPT_BYTES = 64 * 1024
 CHUNK_BYTES = 1024 * 1024
 HEAD_BYTES = 32 * 1024
-_NEWLINE = 10
 MAX_FILES = 20_000
 MAX_DEPTH = 12
 
@@ -149,6 +146,8 @@ def _examine(path: Path, name: str) -> LogFile:
     if not head.strip():
         why = "the compressed file is damaged or empty" if is_packed(magic) else "the file is empty"
         raise UserError(f"{path}: nothing to read ({why})", "wait until the job has written something")
+    if (dump := recorder_dump(path, name, head)) is not None:
+        return dump
     if len(head.translate(None, _OTHER_CONTROLS)) < 0.95 * len(head) or head[257:262] == b"ustar":
         raise UserError(f"{path}: is binary, not a log", "name a text file or a folder")
     return describe(path, name, head.decode("utf-8", "replace"))
@@ -179,9 +178,7 @@ def read_lines(file: LogFile, warn: Warn = _ignore) -> Iterator[LogLine]:
 
 def count_lines(block: bytes, start: int, end: int) -> int:
     """How many lines end between two offsets."""
-    if end - start < 4096:
-        return block.count(b"\n", start, end)
-    return int(np.count_nonzero(np.frombuffer(block, np.uint8, end - start, start) == _NEWLINE))
+    return block.count(b"\n", start, end)
 
 
 def clean(block: bytes) -> str:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _SHOWN_ECHOES = 4
 _ECHO_COLUMNS = 160
 _FIELDS = (
-    "category", "subcategory", "confidence", "culprit_ranks", "culprit_nodes", "evidence", "echoes", "retryable",
-    "action", "summary", "explanation", "warnings",
+    "category", "subcategory", "confidence", "culprit_ranks", "culprit_nodes", "node_proof", "evidence", "echoes",
+    "retryable", "action", "summary", "explanation", "warnings",
 )  # fmt: skip
 
 

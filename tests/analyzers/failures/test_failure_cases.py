@@ -33,6 +33,7 @@ def test_case(case: dict[str, Any], tmp_path: Path) -> None:
         "retryable": found.retryable,
         "ranks": list(found.culprit_ranks),
         "nodes": list(found.culprit_nodes),
+        "proof": found.node_proof,
         "file": first and first.file,
         "line": first and first.line,
     }

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from analyzers.failures.block import Block
 from analyzers.failures.marks import MARKS
-from analyzers.failures.matcher import LINE_CHARS, Matcher, combined
-from analyzers.failures.scan import patterns
+from analyzers.failures.matcher import LINE_CHARS, Matcher
+from analyzers.failures.scan import expressions
 from analyzers.failures.signatures import (
     FileSignatureStore,
     Signature,
@@ -27,8 +28,18 @@ BY_ID = [pytest.param(signature, id=signature.id) for signature in SIGNATURES]
 
 @pytest.fixture(scope="module")
 def matchers() -> list[Matcher]:
-    looked_for = patterns(SIGNATURES)
-    return [Matcher(looked_for), Matcher(looked_for, combined(tuple(looked_for)))]
+    looked_for = expressions(SIGNATURES)
+    return [Matcher(looked_for), Matcher(looked_for, automaton=False)]
+
+
+def hits(matcher: Matcher, text: str) -> dict[int, list[int]]:
+    """The patterns that fit, by the line's index."""
+    lines = text.split("\n")
+    found = {
+        index: [number for number in numbers if matcher.fits(number, lines[index])]
+        for index, numbers in matcher.candidates(Block(1, text.encode())).lines.items()
+    }
+    return {index: numbers for index, numbers in found.items() if numbers}
 
 
 @pytest.mark.parametrize("signature", BY_ID)
@@ -38,8 +49,8 @@ def test_samples(signature: Signature, matchers: list[Matcher]) -> None:
     for line in signature.match:
         assert signature.regex.search(line), line
         for matcher in matchers:
-            hits = [SIGNATURES[i] for i in matcher.hits(line, [line]).get(0, []) if i < len(SIGNATURES)]
-            best = max(hits, key=lambda s: s.priority)
+            found = [SIGNATURES[i] for i in hits(matcher, line).get(0, []) if i < len(SIGNATURES)]
+            best = max(found, key=lambda s: s.priority)
             assert best.id == signature.id or best.family == signature.family or best.category == signature.category, (
                 f"{best.id} wins on {line!r}"
             )
@@ -63,7 +74,7 @@ def test_samples_with_a_launchers_prefix(signature: Signature) -> None:
 def test_both_ways_of_matching_agree(matchers: list[Matcher]) -> None:
     lines = [line for s in SIGNATURES for line in (*s.match, *s.reject)] + ["", "é ü 漢字", "\x00\x01", "x" * 9000]
     text = "\n".join(lines)
-    automaton, plain = (matcher.hits(text, text.split("\n")) for matcher in matchers)
+    automaton, plain = (hits(matcher, text) for matcher in matchers)
     assert automaton == plain and len(automaton) > len(SIGNATURES)
 
 
