@@ -43,6 +43,9 @@ _LEFT = re.compile(
 )
 #: A transfer is no work done, however evenly it goes.
 _BYTES = re.compile(r"\d\s?[kKMGT]i?B?/\d|\d\s?(?:[kKMGT]i?B|bytes)\b")
+#: A row of numbers without names, behind its time stamp.
+_ROW = re.compile(r"\s*(?:[-+]?[\d,]{1,20}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?%?(?:[\s|;]{1,20}|$)){3,30}")
+_CELL = re.compile(r"(?<![\w.+-])(?:\d{1,3}(?:,\d{3})+|\d{1,12})(?![\w.,%])")
 _LETTERS = re.compile(r"[^a-z]+")
 _MAX_CANDIDATES = 8
 _FEWEST = 5
@@ -72,6 +75,8 @@ def candidates(text: str, found: list[Pair], bare: tuple[int, int, int] | None) 
 
     Per cent count to 100.
     """
+    if not found and _ROW.fullmatch(text[:300]):
+        return _columns(text[:300])
     named = [candidate for pair in found if (candidate := _named(text, pair, found)) is not None]
     if bare is not None:
         step, total, at = bare
@@ -90,6 +95,21 @@ def candidates(text: str, found: list[Pair], bare: tuple[int, int, int] | None) 
         if done <= 100 and _may_count(text[max(0, percent.start() - 30) : percent.start()]):
             named.append(Candidate("mined %", done, 100, percent.start(), percent.end()))
     return sorted(named, key=lambda candidate: candidate.start)[:_MAX_CANDIDATES]
+
+
+def _columns(text: str) -> list[Candidate]:
+    """The whole numbers of a row without names, by the column that they stand in."""
+    cells = [(len(text[: cell.start()].split()), cell) for cell in _CELL.finditer(text)]
+    return [
+        Candidate(
+            f"mined column {'abcdefghijklmnopqrstuvwxyz'[column % 26]}",
+            int(cell[0].replace(",", "")),
+            None,
+            cell.start(),
+            cell.end(),
+        )
+        for column, cell in cells[:_MAX_CANDIDATES]
+    ]
 
 
 def _within(at: int, found: list[Pair]) -> bool:

@@ -49,6 +49,9 @@ _BARE_RATE = re.compile(
     r"(?<![\w.])(?P<amount>\d{1,9}(?:\.\d{1,9})?) ?(?:(?P<unit>ms|s)/(?:it|iter|step|batch|update)|"
     r"(?:it|iters?|steps?|batch(?:es)?|updates?)/s(?:ec)?)\b"
 )
+#: What comes before overrides of a configuration in a launch command, and the one of how many epochs.
+_OVERRIDING = frozenset({"-o", "--opt", "--opts", "--override", "--cfg-options", "--set"})
+_EPOCHS_SET = re.compile(r"(?:[\w.]{1,40}\.)?epochs?=(\d{1,6})")
 _DIGITS = frozenset("0123456789")
 
 
@@ -95,6 +98,10 @@ def read_line(text: str, formats: tuple[LogFormat, ...]) -> Reading | None:
         return None
     prefix = strip_prefix(text)
     rest = prefix.rest[:2000]
+    if ".py " in rest and "epoch" in rest:
+        launched = _launched_epochs(rest.split())
+        if launched is not None:
+            return Reading(rank=prefix.rank, time=prefix.time, planned=(("epochs", 0, launched),))
     known = recognise(rest, formats)
     if known is None and prefix.rank is not None and text.lstrip()[:1].isdigit():
         known = recognise(text, formats)  # "1200: 2.31 avg loss": a step, not the task of srun -l
@@ -132,6 +139,18 @@ def read_line(text: str, formats: tuple[LogFormat, ...]) -> Reading | None:
         return reading if reading.measured else None
     _judge(reading, rest[:begins], found)
     return reading
+
+
+def _launched_epochs(words: list[str]) -> int | None:
+    """Epochs that a launch command overrides, not said to be a total (``train.py -o epoch=36 log_iter=20``)."""
+    is_program = is_overriding = False
+    for word in words:
+        is_program = is_program or word.endswith(".py")
+        is_overriding = is_overriding or (is_program and word in _OVERRIDING)
+        said = _EPOCHS_SET.fullmatch(word) if is_overriding else None
+        if said is not None:
+            return int(said[1])
+    return None
 
 
 def _mined(text: str, found: list[Candidate]) -> tuple[Candidate, ...]:

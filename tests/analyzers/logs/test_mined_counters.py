@@ -136,3 +136,18 @@ def test_day_and_month_that_can_not_be_told_apart() -> None:
     assert strip_prefix("45/31/2026 08:00:40 x").time is None
     assert time_within("at 25.11.2026 08:00:40 it began") == datetime(2026, 11, 25, 8, 0, 40)
     assert time_of({"h": "25", "mi": "00"}) is None
+
+
+def test_rows_of_numbers_without_names_count_in_one_column(tmp_path: Path) -> None:
+    found = read(tmp_path, "{time}   {x1200:,}   {loss:.4f}   740.2   {wave}   3.0e-04")
+    assert (found.current_step, found.seconds_per_step) == (48_000, pytest.approx(30 / 1200))
+    assert read(tmp_path, "{time}   77   {loss:.4f}   {wave}").current_step is None
+
+
+def test_epochs_that_a_launch_command_overrides_are_a_total(tmp_path: Path) -> None:
+    lines = ["+ python tools/train.py -c a.yml --amp -o epoch=36 log_iter=20 Reader.batch_size=16"]
+    lines += [
+        f"Epoch: [{epoch}] [{step}/90] loss: {2 - epoch / 9:.3f}" for epoch in range(3) for step in range(0, 90, 10)
+    ]
+    (tmp_path / "x.log").write_text("\n".join(lines))
+    assert read_progress(tmp_path / "x.log").total_epochs == 36
