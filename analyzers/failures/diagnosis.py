@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from analyzers.failures import wording
 from analyzers.failures.accounting import JobRow, fails_elsewhere, own_row, read_rows
 from analyzers.failures.clearing import (
     clear_attempts,
@@ -18,7 +15,6 @@ from analyzers.failures.clearing import (
     clear_teardown,
     place_events,
 )
-from analyzers.failures.culprit import culprits, node_proof, recurs_on_other_node
 from analyzers.failures.events import Event, Scan
 from analyzers.failures.flight_recorder import find_stuck, read_dumps
 from analyzers.failures.joining import join_messages, recall
@@ -29,21 +25,19 @@ from analyzers.failures.overcome import (
     doubt_other_nodes,
     doubt_talked_over,
 )
-from analyzers.failures.reasoner import DECIDES, STRONG, Finding, find_cause, settle, take_stuck
+from analyzers.failures.reasoner import DECIDES, find_cause, take_stuck
 from analyzers.failures.scan import Scanner
 from analyzers.failures.signatures import FileSignatureStore, Signature, load_signatures
-from analyzers.failures.time_limit import time_limit_notes
 from analyzers.failures.timeline import Moment, moments
 from analyzers.failures.topology import Topology
+from analyzers.failures.verdict import all_well, is_healthy, not_known, verdict
 from analyzers.logs.companions import LogFile
 from analyzers.logs.intake import discover
 from analyzers.ports import SignatureStore
-from analyzers.types import Action, Category, Diagnosis, Echo, LogEvidence
+from analyzers.types import Action, Category, Diagnosis
 
 #: Building the automaton takes a second; until a process has read this much, or where one was kept, it is not built.
 AUTOMATON_FROM_BYTES = 100_000
-MOST_ECHOES = 30
-MOST_EVIDENCE = 6
 
 #: What a scheduler's last word means: category, subcategory, action, whether running it again helps, in words.
 _STATES: dict[str, tuple[Category, str, Action, bool, str]] = {
@@ -65,10 +59,6 @@ _STATES: dict[str, tuple[Category, str, Action, bool, str]] = {
         "resource-request", "host-oom", "raise_host_memory_or_reduce", False, "The job went over its memory",
     ),
 }  # fmt: skip
-
-
-#: Echoes that a job which ended well does not print.
-_SPEAKS_OF_FAILURE = frozenset({"exit-code", "abort", "launcher-summary"})
 
 
 def diagnose(
@@ -150,10 +140,10 @@ def conclude(scan: Scan, topology: Topology, warnings: list[str]) -> Diagnosis:
         _take_state(own, scan)
     finding = find_cause(scan, topology)
     if finding.cause is not None and finding.cause.weight >= DECIDES:
-        return _verdict(finding, scan, topology, elsewhere, warnings)
-    if _healthy(scan, own, finding):
-        return _all_well(scan, own, warnings)
-    return _unknown(finding, scan, warnings)
+        return verdict(finding, scan, topology, elsewhere, warnings)
+    if is_healthy(scan, own, finding):
+        return all_well(scan, own, warnings)
+    return not_known(finding, scan, warnings)
 
 
 @lru_cache(maxsize=1)
@@ -212,166 +202,3 @@ def _take_state(own: JobRow, scan: Scan) -> None:
     )
     line = own.evidence
     scan.events.append(Event(line.file, line.line, line.text, signature, "platform", time=own.end))
-
-
-def _verdict(
-    finding: Finding, scan: Scan, topology: Topology, elsewhere: list[JobRow], warnings: list[str]
-) -> Diagnosis:
-    cause = finding.cause
-    assert cause is not None
-    signature = cause.signature = settle(cause, finding.supporting)
-    limited = signature.subcategory == "time-limit"
-    if limited and scan.resumed is not None:
-        signature = cause.signature = replace(signature, action="requeue_from_checkpoint", retryable=True)
-    if signature.id == "loss-scale-exhausted" and not any(stream.progress for stream in scan.streams.values()):
-        # It never trained: there is nothing to go back to, the setup is wrong.
-        signature = cause.signature = replace(signature, action="fix_code")
-    ranks, nodes = culprits(cause, scan, topology, elsewhere)
-    ranks = ranks or (finding.suspects if signature.role == "symptom" else ())
-    recurs = bool(elsewhere) or recurs_on_other_node(cause, cause.node, scan)
-    notes = ["The same failure happened on other nodes, so the nodes are not to blame."] if recurs else []
-    notes.extend(time_limit_notes(cause, scan) if limited else [])
-    proof = node_proof(nodes, cause, finding.supporting, scan, topology)
-    unproven = f" {wording.UNPROVEN}" if proof == "job-log" and signature.action == "cordon_node_and_restart" else ""
-    echoes = _echoes(finding, scan)
-    told = _most_telling(cause, finding.supporting)
-    evidence = _evidence(told, cause, finding.supporting)
-    return Diagnosis(
-        category=signature.category,
-        subcategory=signature.subcategory,
-        confidence=_confidence(finding, recurs),
-        culprit_ranks=ranks,
-        culprit_nodes=nodes,
-        node_proof=proof,
-        evidence=evidence,
-        echoes=echoes,
-        retryable=signature.retryable,
-        action=signature.action,
-        summary=wording.summary(cause, ranks, nodes),
-        explanation=wording.explanation(
-            wording.Told(cause, told, signature.action, len(finding.supporting), len(echoes), tuple(notes)),
-            many=len(topology.ranks) > 1,
-        )
-        + unproven,
-        warnings=tuple(warnings),
-    )
-
-
-def _confidence(finding: Finding, recurs: bool) -> float:
-    cause = finding.cause
-    assert cause is not None
-    value = 0.97 * min(1.0, cause.weight)
-    if cause.weight >= STRONG and cause.writer == "job" and not cause.fatal:
-        value -= 0.04
-    if any(rival.signature.category != cause.signature.category for rival in finding.rivals):
-        value -= 0.12
-    if cause.user_frame is not None and wording.is_asynchronous(cause):
-        value -= 0.07
-    if recurs and cause.signature.category == "user-code":
-        value = max(value, 0.9)
-    if cause.signature.role in ("symptom", "ambiguous") and finding.supporting:
-        value += 0.08
-    return round(max(0.05, min(0.98, value)), 2)
-
-
-def _evidence(told: Event, cause: Event, supporting: list[Event]) -> tuple[LogEvidence, ...]:
-    lines = [told.evidence, cause.evidence, *(event.evidence for event in supporting)]
-    if cause.user_frame is not None:
-        lines.insert(2, cause.user_frame)
-    return tuple(dict.fromkeys(lines))[:MOST_EVIDENCE]
-
-
-def _most_telling(cause: Event, supporting: list[Event]) -> Event:
-    """The line that says most about the same failure of the same process: a kernel's own assertion says more than the
-    exception that it led to."""
-    same = [
-        event
-        for event in supporting
-        if (event.file, event.rank) == (cause.file, cause.rank)
-        and event.writer == cause.writer
-        and event.signature.subcategory == cause.signature.subcategory
-        and event.signature.priority > cause.signature.priority
-        and event.weight >= STRONG
-    ]
-    return min(same, key=lambda e: (-e.signature.priority, e.line), default=cause)
-
-
-def _echoes(finding: Finding, scan: Scan) -> tuple[Echo, ...]:
-    used = {id(event) for event in (finding.cause, *finding.supporting)}
-    left = [event for event in scan.events if id(event) not in used]
-    seen: set[tuple[str, str]] = set()
-    left = [event for event in left if event.signature.role != "informational" or not _said_before(event, seen)]
-    telling = sorted(left, key=lambda e: (e.signature.role == "informational", -e.signature.weight))
-    kept = sorted(telling[:MOST_ECHOES], key=lambda e: (e.file, e.line))
-    return tuple(Echo(e.file, e.line, e.text, wording.reason_for_echo(e)) for e in kept)
-
-
-def _said_before(event: Event, seen: set[tuple[str, str]]) -> bool:
-    """Whether a line that differs from this one only in its numbers was met already; remembers this one."""
-    key = (event.file, re.sub(r"\d+", "#", event.text))
-    known = key in seen
-    seen.add(key)
-    return known
-
-
-def _healthy(scan: Scan, own: JobRow | None, finding: Finding) -> bool:
-    """Whether nothing is left that speaks of a failure."""
-    if own is not None:
-        return own.state in ("COMPLETED", "RUNNING")
-    bad = [e for e in scan.events if not e.dismissed and e.signature.role not in ("informational",)]
-    if not bad:
-        return True
-    ended_well = any(stream.success for stream in scan.streams.values())
-    return ended_well and all(
-        event.signature.subcategory == "logged-error"
-        or (event.signature.role == "echo" and event.signature.subcategory not in _SPEAKS_OF_FAILURE)
-        for event in bad
-    )
-
-
-def _all_well(scan: Scan, own: JobRow | None, warnings: list[str]) -> Diagnosis:
-    successes = [stream.success for stream in scan.streams.values() if stream.success]
-    progress = [stream.progress for stream in scan.streams.values() if stream.progress]
-    evidence = ([own.evidence] if own else []) + successes[:3]
-    if not evidence:
-        evidence = progress[-1:]
-    sure = 0.95 if own is not None and own.state == "COMPLETED" else 0.92 if successes else 0.75 if progress else 0.5
-    echoes = _echoes(Finding(None), scan)
-    survived = f" {len(echoes)} frightening line{'s' * (len(echoes) > 1)} did not end it." if echoes else ""
-    ended = "ended well" if successes or own is not None else "shows no failure"
-    return Diagnosis(
-        category="none",
-        subcategory="none",
-        confidence=sure,
-        evidence=tuple(evidence),
-        echoes=echoes,
-        retryable=None,
-        action="none",
-        summary=f"The job {ended}.",
-        explanation=f"The job {ended}.{survived} {wording.WHAT_TO_DO['none']}",
-        warnings=tuple(warnings),
-    )
-
-
-def _unknown(finding: Finding, scan: Scan, warnings: list[str]) -> Diagnosis:
-    left = [e for e in scan.events if not e.dismissed and e.signature.role != "informational"]
-    telling = sorted(left, key=lambda e: (-e.weight, e.file, e.line))[:3]
-    timed_out = any(e.signature.subcategory in ("collective-timeout", "cuda-hang") for e in left)
-    who = wording.subject(finding.suspects, ())
-    hint = f" The others waited for {who}; look there first." if who else ""
-    what = telling[0].signature.says if telling else "The job failed"
-    used = Finding(telling[0], telling[1:]) if telling else Finding(None)
-    return Diagnosis(
-        category="unknown",
-        subcategory="no-cause-found",
-        confidence=0.3 if who else 0.2,
-        culprit_ranks=finding.suspects,
-        evidence=tuple(e.evidence for e in telling),
-        echoes=_echoes(used, scan),
-        retryable=True if timed_out else None,
-        action="restart_same_nodes" if timed_out else "none",
-        summary=f"{what}, but no line says why.",
-        explanation=f"Only after-effects were found, no cause.{hint} Add the logs of all ranks, the nodes' kernel logs "
-        "and the scheduler's record to the folder and ask again.",
-        warnings=tuple(warnings),
-    )
