@@ -10,6 +10,9 @@ from typing import Any
 
 import yaml
 
+#: So many values may come from aliases.
+MOST_REPEATED = 10_000
+
 
 class TwiceError(yaml.MarkedYAMLError):
     """A key that is there twice; ``problem`` says which."""
@@ -29,6 +32,26 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
+class _BoundedLoader(_Loader):
+    """Bounds what aliases bring in again: a few lines of them, one inside the other, can stand for gigabytes."""
+
+    _left = MOST_REPEATED
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        is_alias = self.check_event(yaml.AliasEvent)
+        node = super().compose_node(parent, index)
+        if is_alias:
+            waiting = [node]
+            while waiting:
+                self._left -= 1
+                if self._left < 0:
+                    raise TwiceError(problem="its aliases (*name) repeat too much")
+                inner = waiting.pop().value
+                for each in inner if isinstance(inner, list) else ():
+                    waiting.extend(each if isinstance(each, tuple) else (each,))
+        return node
+
+
 def load_once(text: str | bytes) -> Any:
     """The one document of a text. Raises ``yaml.YAMLError``, `TwiceError` among them."""
-    return yaml.load(text, Loader=_Loader)
+    return yaml.load(text, Loader=_BoundedLoader)

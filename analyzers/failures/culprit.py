@@ -14,6 +14,7 @@ _WHOLE_JOB_SHARE = 0.5
 _HOSTS_THAT_AGREE = 2
 _JOBS_THAT_AGREE = 2
 _MPI_ABORT = re.compile(r"MPI_ABORT was invoked on rank (\d{1,6})")
+_OF_A_PROCESS = re.compile(r"(?:rank|task|worker|proc(?:ess)?|replica|chunk|part|shard|attempt|pid)[_.=-]?\d+", re.I)
 _JOB_NUMBER = re.compile(r"\d{3,}")
 #: After these a process may not get to say a word.
 _SILENCES = ("host-oom", "killed", "gpu-lost", "gpu-firmware", "gpu-ecc", "nvlink")
@@ -27,7 +28,7 @@ def node_proof(
     """On whose word these nodes are named."""
     if not nodes:
         return None
-    told = [event for event in (cause, *supporting, *_alike(cause, scan)) if event.writer == "platform"]
+    told = [event for event in (cause, *supporting, *_alike(cause, scan)) if event.proven]
     if any(event.node and same_node(event.node, node) for event in told for node in nodes) or (
         cause.signature.scope == "lost-node" and told
     ):
@@ -109,7 +110,7 @@ def _same_in_several_jobs(alike: list[Event], topology: Topology) -> str | None:
     node, but jobs with different numbers, on other nodes for the rest, do."""
     jobs: dict[str, set[str]] = {}
     for event in alike:
-        number = _JOB_NUMBER.findall(event.file)
+        number = _JOB_NUMBER.findall(_OF_A_PROCESS.sub("", event.file))
         if number and event.writer == "job" and (node := where(event, topology)):
             jobs.setdefault(number[-1], set()).add(node.partition(".")[0])
     common = set.intersection(*jobs.values()) if len(jobs) >= _JOBS_THAT_AGREE else set()

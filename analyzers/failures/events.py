@@ -30,6 +30,7 @@ class Event:
     itself printed what only the scheduler can know. ``outlived``: by the clocks, the job went on long after it.
     ``placed``: where the launch that the line belongs to had put its rank (each attempt has its own map).
     ``foreign``: it speaks of another job, node or time. ``survived``: it was put aside because the program went on.
+    ``proven``: it stands in a file that is the platform's by its name.
     """
 
     file: str
@@ -55,6 +56,7 @@ class Event:
     outlived: bool = False
     foreign: bool = False
     survived: bool = False
+    proven: bool = False
     handled: bool = False
     progress_before: int = 0
     dismissed: str = ""

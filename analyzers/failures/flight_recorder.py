@@ -18,8 +18,12 @@ from typing import Any
 from analyzers.logs.companions import LogFile
 from analyzers.types import LogEvidence
 
-MOST_BYTES = 64 * 1024 * 1024
-MOST_CALLS = 200_000
+MOST_BYTES = 32 * 1024 * 1024
+#: The recorder's ring holds 2,000 calls unless told otherwise; more of them, shapes, ranks or frames are left out.
+MOST_CALLS = 20_000
+MOST_SHAPES, MOST_DIMENSIONS = 8, 16
+MOST_MEMBERS = 200_000
+MOST_FRAMES = 64
 _LIBRARY = re.compile(r"site-packages|dist-packages|/lib/python3|<frozen|/torch/")
 #: Collectives in which every rank must bring the same shapes; others may differ by rank.
 _EQUAL_SHAPES = frozenset({"all_reduce", "reduce_scatter", "_reduce_scatter_base", "_all_gather_base"})
@@ -98,10 +102,10 @@ def _record(file: LogFile) -> Record:
 
 def _call(file: str, at: int, entry: Mapping[str, Any]) -> Call:
     name = entry["process_group"]
-    group = str(name[0] if isinstance(name, list | tuple) else name)
-    operation = str(entry["profiling_name"]).rpartition(":")[2][:60]
-    shapes = " ".join(f"{size}" for size in entry.get("input_sizes") or ())[:120]
-    state = str(entry.get("state", ""))[:20]
+    group = _word(name[0] if isinstance(name, list | tuple) else name, 80)
+    operation = _word(entry["profiling_name"], 200).rpartition(":")[2][:60]
+    shapes = " ".join(map(_shape, list(entry.get("input_sizes") or ())[:MOST_SHAPES]))
+    state = _word(entry.get("state", ""), 20)
     sequence = int(entry.get("collective_seq_id", entry.get("seq_id", -1)))
     frame = _own_frame(entry.get("frames") or ())
     text = f"{operation} number {sequence} of group {group}, shapes {shapes or 'unknown'}, {state}{frame}"
@@ -110,16 +114,33 @@ def _call(file: str, at: int, entry: Mapping[str, Any]) -> Call:
 
 def _own_frame(frames: Iterable[Any]) -> str:
     """Where the job's own code called it."""
-    for frame in frames:
-        path = str(frame.get("filename", ""))
+    for frame in list(frames)[:MOST_FRAMES]:
+        path = _word(frame.get("filename", ""), 4096)
         if path and not _LIBRARY.search(path):
-            return f", called at {path[-160:]}:{int(frame.get('line', 0))} in {str(frame.get('name', ''))[:80]}"
+            return f", called at {path[-160:]}:{int(frame.get('line', 0))} in {_word(frame.get('name', ''), 80)}"
     return ""
+
+
+def _word(value: Any, most: int) -> str:
+    """A plain word. Anything built of other things is refused: a few bytes can stand for gigabytes of text."""
+    if not isinstance(value, str | int):
+        raise TypeError(f"{type(value).__name__} where a word was expected")
+    return str(value)[:most]
+
+
+def _shape(size: Any) -> str:
+    """The shape of one tensor, ``[8, 128]``."""
+    if not isinstance(size, list | tuple):
+        return _word(size, 20)
+    return f"[{', '.join(_word(number, 20) for number in size[:MOST_DIMENSIONS])}]"
 
 
 def _ranks(group: Any) -> frozenset[int]:
     said = group.get("ranks", "") if isinstance(group, Mapping) else group
-    return frozenset(int(number) for number in re.findall(r"\d{1,7}", str(said)))
+    numbers = re.findall(r"\d{1,7}", said) if isinstance(said, str) else list(said)
+    if len(numbers) > MOST_MEMBERS:
+        raise ValueError("more ranks than any job has")
+    return frozenset(int(_word(number, 7)) for number in numbers)
 
 
 def find_stuck(records: list[Record]) -> Stuck | None:
@@ -150,9 +171,10 @@ def _part(group: str, records: list[Record]) -> Stuck | None:
     oldest = max((min(n for g, n in r.calls if g == group) for r in here), default=0)
     for number in (n for n in numbers if n >= oldest):
         calls = {r.rank: r.calls[group, number] for r in told if (group, number) in r.calls}
-        if odd := _odd_ones(calls):
-            other = next(call for rank, call in calls.items() if rank not in odd)
-            return Stuck(odd, True, tuple(calls[rank] for rank in odd), other)
+        if kinds := _kinds(calls):
+            odd = tuple(sorted(rank for ranks in kinds[1:] for rank in ranks))
+            blamed = odd if len(kinds[0]) > len(odd) else ()  # of two halves neither is the odd one
+            return Stuck(blamed, True, tuple(calls[rank] for rank in odd), calls[kinds[0][0]])
         absent = tuple(sorted(members - set(calls)))
         if absent and len(absent) < len(members) and not any(call.done for call in calls.values()):
             return Stuck(absent, False, (), next(iter(calls.values())))
@@ -168,15 +190,13 @@ def _members(group: str, records: list[Record]) -> set[int]:
     return set()
 
 
-def _odd_ones(calls: Mapping[int, Call]) -> tuple[int, ...]:
-    """The few ranks whose operation, or whose shapes where these must be equal, differ from those of most."""
+def _kinds(calls: Mapping[int, Call]) -> list[list[int]]:
+    """The ranks by what they came with (the operation, and the shapes where these must be equal), most of them first;
+    empty where all came with the same."""
     kinds: dict[tuple[str, str], list[int]] = {}
-    for rank, call in calls.items():
+    for rank, call in sorted(calls.items()):
         kinds.setdefault((call.operation, call.shapes if call.operation in _EQUAL_SHAPES else ""), []).append(rank)
-    if len(kinds) < 2:
-        return ()
-    most = max(kinds.values(), key=len)
-    return tuple(sorted(rank for ranks in kinds.values() if ranks is not most for rank in ranks))
+    return sorted(kinds.values(), key=len, reverse=True) if len(kinds) > 1 else []
 
 
 def _present(stuck: Stuck, records: list[Record]) -> set[int]:

@@ -38,6 +38,7 @@ DESYNC = Signature(
 )
 
 
+PARTED = replace(DESYNC, says="The ranks waited in different collectives, so their code took different paths")
 ABSENT = replace(
     DESYNC,
     id="collective-absent",
@@ -115,7 +116,7 @@ def take_stuck(scan: Scan, topology: Topology) -> None:
     if scan.stuck is None:
         return
     topology.ranks.update(scan.stuck.ranks)
-    signature = DESYNC if scan.stuck.mismatch else ABSENT
+    signature = (DESYNC if scan.stuck.ranks else PARTED) if scan.stuck.mismatch else ABSENT
     rank = scan.stuck.ranks[0] if len(scan.stuck.ranks) == 1 else None
     for call in scan.stuck.calls[:MOST_CALLS_SHOWN]:
         line = call.evidence

@@ -11,7 +11,7 @@ from analyzers.failures.hosts import NO_LABELS, Labels
 from analyzers.failures.matcher import LINE_CHARS
 from analyzers.failures.signatures import Signature, xid_signature
 from analyzers.failures.tracebacks import FRAME, LIBRARY, Raised
-from analyzers.logs.companions import LogFile
+from analyzers.logs.companions import OUTPUT_NAME, LogFile
 from analyzers.logs.prefix import Prefix
 from analyzers.types import LogEvidence
 from prompts.redaction import shortened
@@ -24,10 +24,6 @@ NVLINK5_XIDS = range(144, 151)
 POD_NAME = re.compile(r"-(?:master|worker|launcher|chief|head)-\d+$")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d|\b1\d{9}\b")
 _XID = re.compile(r"Xid \(PCI:(?P<pci>[0-9a-fA-F:.]+)\): (?P<number>\d{1,3})\b(?P<rest>.*)")
-#: What batch systems name the file that a job's own output goes to; beside the job only its step daemons write there.
-_STDOUT_NAME = re.compile(
-    r"(?:^|/)(?:slurm-\d[\w.-]*\.(?:out|err)|[\w.-]+\.[oe]\d+(?:[.-]\d+)?|std(?:out|err)(?:\.\w+)?)(?:\.(?:gz|xz|bz2|zst))?$"
-)
 _STEP_FORM = re.compile(r"^(?:slurmstepd|srun|sbatch|salloc|PBS|mpirun|prolog|epilog)\b|\*\*\* (?:JOB|STEP) \d")
 _KERNEL_FORM = re.compile(
     r"\bkernel: |^(?:kmsg|dmesg): ?\[|^NVRM: |^kern  :"
@@ -94,6 +90,7 @@ def recognise(
         rank = int(composer[1])
     label, body = around.labels.split(here.text)
     event = Event(here.file, here.line, here.text, signature, _writer(file, body, prefix), rank)
+    event.proven = file.named and event.writer == "platform"
     event.time, event.time_exact = prefix.time or _time_above(around), prefix.time is not None
     event.node = prefix.node or (file.node if file.kind == "kernel" else None)
     if boxed := _HOST_LABEL.match(here.text):
@@ -182,7 +179,7 @@ def _writer(file: LogFile, text: str, prefix: Prefix) -> Writer:
         return "platform"
     if prefix.rank is not None:
         return "job"
-    if _STDOUT_NAME.search(file.name):
+    if OUTPUT_NAME.search(file.name):
         return "platform-form" if _STEP_FORM.search(text[:200]) else "job"
     if _SCHEDULER_FORM.search(text[:200]):
         return "platform-form"

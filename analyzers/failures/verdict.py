@@ -146,7 +146,8 @@ def all_well(scan: Scan, own: JobRow | None, warnings: list[str]) -> Diagnosis:
     sure = 0.95 if own is not None and own.state == "COMPLETED" else 0.92 if successes else 0.75 if progress else 0.5
     echoes = _echoes(Finding(None), scan)
     survived = f" {len(echoes)} frightening line{'s' * (len(echoes) > 1)} did not end it." if echoes else ""
-    ended = "ended well" if successes or own is not None else "shows no failure"
+    done = bool(successes) or (own is not None and own.state == "COMPLETED")
+    ended = "ended well" if done else "is running" if own is not None else "shows no failure"
     return Diagnosis(
         category="none",
         subcategory="none",

@@ -17,13 +17,16 @@ Kind = Literal["rank", "node", "job", "kernel", "scheduler", "kubernetes", "reco
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """One file to read. ``name`` is relative to the path that was asked for; ``rank`` and ``node`` are hints."""
+    """One file to read. ``name`` is relative to the path that was asked for; ``rank`` and ``node`` are hints.
+    ``named``: its name says that it is a platform's own; its text alone proves nothing, a program can print anything.
+    """
 
     path: Path
     name: str
     kind: Kind = "job"
     rank: int | None = None
     node: str | None = None
+    named: bool = False
 
 
 _NO_LOG = frozenset(
@@ -59,6 +62,15 @@ _RECORDER_NAME = re.compile(
 )
 _RECORDER_TEXT = re.compile(
     rb'"(?:comm_lib_version|nccl_version|nccl_comm_state|pg_config)": ?|"entries": ?\[\{"(?:collective_seq_id|frames)"'
+)
+_DESCRIBES_NAME = re.compile(r"(?:^|[_.-])(?:describe|pods?|events?|kubectl|k8s)(?:[_.-]|$)", re.I)
+#: What batch systems name the file that a job's own output goes to.
+OUTPUT_NAME = re.compile(
+    r"(?:^|/)(?:slurm-\d[\w.-]*\.(?:out|err)|[\w.-]+\.[oe]\d+(?:[.-]\d+)?|std(?:out|err)(?:\.\w+)?)(?:\.(?:gz|xz|bz2|zst))?$"
+)
+_PROGRAM_LINE = re.compile(
+    r"\b(?:[Ss]tep|[Ee]poch|[Ii]ter(?:ation)?)\b[ =:\[]{0,4}\d|\bloss\b[ =:]|\w(?:Error|Exception)\b: |^Traceback|\d%\|"
+    r"|^(?:srun|slurmstepd|mpirun): "
 )
 _SAYS_RANK = re.compile(
     r"(?<![Ll]ocal[ _])(?<![Nn]ode[ _])\b(?:rank|process)[ =:]{1,2}(\d{1,6}) ?(?:of|/|out of) ?\d"
@@ -119,24 +131,39 @@ def describe(path: Path, name: str, head: str) -> LogFile:
     """What the file is, from its relative ``name`` and the text it begins with."""
     stem = stem_of(name)
     lines = [line for line in head.split("\n")[:60] if line.strip()][:40]
-    if _KUBERNETES_TEXT.search(head) or (_KUBERNETES_NAME.search(stem) and "Normal" in head):
-        return LogFile(path, name, "kubernetes")
-    if _SCHEDULER_TEXT.search(head) or _SCHEDULER_NAME.search(stem):
-        return LogFile(path, name, "scheduler")
-    kernel = sum(1 for line in lines if _KERNEL_LINE.match(line)) / max(1, len(lines))
-    syslog = sum(1 for line in lines if _SYSLOG_LINE.match(line)) / max(1, len(lines))
-    named = _KERNEL_NAME.search(stem) is not None and (max(kernel, syslog) >= 0.2 or "dmesg" in stem)
-    if kernel >= 0.5 or named or "-- Journal begins" in head[:200]:
-        return LogFile(path, name, "kernel", node=_kernel_node(_KERNEL_NAME, stem, head))
-    if _SERVICE_NAME.search(stem):
-        return LogFile(path, name, "kernel", node=_kernel_node(_SERVICE_NAME, stem, head))
     rank = _rank(name, stem, lines)
+    own_words = OUTPUT_NAME.search(name) is not None or (rank is not None and _RANK_NAME.search(name) is not None)
+    if not own_words and (platform := _platform(path, name, stem, head, lines)) is not None:
+        return platform
     if rank is not None:
         return LogFile(path, name, "rank", rank=rank)
     node = _NODE_NAME.match(stem) or _LAUNCHER_NAME.match(stem)
     if node:
         return LogFile(path, name, "node", node=node.group(1))
     return LogFile(path, name)
+
+
+def _platform(path: Path, name: str, stem: str, head: str, lines: list[str]) -> LogFile | None:
+    """The file as a platform's own, told by its name or by how most of it looks; None where it is a job's."""
+    kubernetes = _KUBERNETES_NAME.search(stem) is not None and "Normal" in head
+    if kubernetes or (_KUBERNETES_TEXT.search(head) and not _speaks_of_steps(lines)):
+        return LogFile(path, name, "kubernetes", named=kubernetes or _DESCRIBES_NAME.search(stem) is not None)
+    scheduler = _SCHEDULER_NAME.search(stem) is not None
+    if scheduler or (_SCHEDULER_TEXT.search(head) and not _speaks_of_steps(lines)):
+        return LogFile(path, name, "scheduler", named=scheduler)
+    kernel = sum(1 for line in lines if _KERNEL_LINE.match(line)) / max(1, len(lines))
+    syslog = sum(1 for line in lines if _SYSLOG_LINE.match(line)) / max(1, len(lines))
+    named = _KERNEL_NAME.search(stem) is not None and (max(kernel, syslog) >= 0.2 or "dmesg" in stem)
+    if named or kernel >= 0.5 or "-- Journal begins" in head[:200]:
+        return LogFile(path, name, "kernel", node=_kernel_node(_KERNEL_NAME, stem, head, named), named=named)
+    if _SERVICE_NAME.search(stem):
+        return LogFile(path, name, "kernel", node=_kernel_node(_SERVICE_NAME, stem, head, True), named=True)
+    return None
+
+
+def _speaks_of_steps(lines: list[str]) -> bool:
+    """Whether lines among the first are a program's: of training, an exception, or a launcher's end of it."""
+    return any(_PROGRAM_LINE.search(line) for line in lines)
 
 
 def _rank(name: str, stem: str, lines: list[str]) -> int | None:
@@ -158,9 +185,9 @@ def _own_rank(lines: list[str]) -> int | None:
     return named.pop() if len(named) == 1 else None
 
 
-def _kernel_node(service: re.Pattern[str], stem: str, head: str) -> str | None:
+def _kernel_node(service: re.Pattern[str], stem: str, head: str, named: bool) -> str | None:
     host = _SYSLOG_HOST.search(head)
     if host:
         return host.group(1)
     rest = service.sub("_", stem).strip("_.-")
-    return rest if _HOST.fullmatch(rest) else None
+    return rest if named and _HOST.fullmatch(rest) else None

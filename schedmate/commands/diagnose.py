@@ -39,7 +39,7 @@ def diagnose(
     past: Annotated[bool, typer.Option("--past", help="Compare with earlier failures (see `failures`).")] = False,
     remember: Annotated[bool, typer.Option("--remember", help="Compare, and keep this one for later ones.")] = False,
     job: Annotated[str, typer.Option("--job", help="The job's id, where no file says it.")] = "",
-    attempt: Annotated[int, typer.Option("--attempt", help="Which run of that job, from 0.", min=0)] = 0,
+    attempt: Annotated[int, typer.Option("--attempt", help="Which run of that job, from 0.", min=0, max=1_000_000)] = 0,
     user: Annotated[str, typer.Option("--user", help="Whose job it is.")] = "",
     name: Annotated[str, typer.Option("--name", help="The job's name.")] = "",
     nodes: Annotated[str, typer.Option("--nodes", help="Where it ran, as Slurm lists it: n[01-04],n9.")] = "",

@@ -61,7 +61,7 @@ def import_(
         return
     left = len(rows) - len(records)
     if left:
-        err().print(f"{left:,} rows left out: not ended, or without nodes")
+        err().print(f"{left:,} rows left out: not ended yet, or without nodes (column NodeList)")
     out().print(f"{answer['added']:,} ends of jobs added; {answer['total']:,} in {safe(str(store.path))}")
 
 

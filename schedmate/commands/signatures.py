@@ -117,12 +117,13 @@ def add(
 
     from schedmate.files import read_small
     from schedmate.signatures.folder import rows_of, shipped_signatures
-    from schedmate.yaml_once import load_once
+    from schedmate.yaml_once import TwiceError, load_once
 
     try:
         tree = load_once(read_small(file, "see docs/adding-a-signature.md"))
-    except (yaml.YAMLError, RecursionError):
-        raise UserError(f"{file}: not valid YAML", "see docs/adding-a-signature.md") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        why = f" ({error.problem})" if isinstance(error, TwiceError) else ""
+        raise UserError(f"{file}: not valid YAML{why}", "see docs/adding-a-signature.md") from None
     folder, shipped = _folder(), shipped_signatures()
     about = {"proposed_by": "operator", "at": _today()}
     added = [folder.add(row, about, shipped).signature.id for row in rows_of(tree, str(file))]

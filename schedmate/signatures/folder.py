@@ -120,10 +120,14 @@ class SignatureFolder:
         write_whole(file, yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=110), "set signatures.dir")
 
     def _files(self, folder: Path) -> Iterator[Path]:
-        with contextlib.suppress(OSError):
+        try:
             yield from sorted(
                 Path(each.path) for each in os.scandir(folder) if each.name.endswith(".yaml") and each.is_file()
             )
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self.warnings.append(f"{folder}: your own signatures are not used: {error.strerror or error}")
 
     def _read(self, folder: Path, state: State) -> Iterator[Entry]:
         for file in self._files(folder):

@@ -49,6 +49,8 @@ COMMANDS: dict[str, list[str]] = {
     "predict": ["predict", ".", "--command", "python train.py", "--history", "trace.csv", "--json"],
     "diagnose": ["diagnose", "job.log", "--json"],
     "progress": ["progress", "job.log", "--json"],
+    "failures": ["failures", "list", "--json"],
+    "signatures": ["signatures", "list", "--json"],
     "history import": ["history", "import", "trace.csv", "--json"],
     "history list": ["history", "list", "--json"],
     "trace": ["trace", "describe", "trace.csv", "--json"],

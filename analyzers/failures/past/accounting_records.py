@@ -5,12 +5,15 @@ Without the jobs that ended well nobody can say whether three failures on a node
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 
 from analyzers.failures.accounting import JobRow
 from analyzers.failures.past.record import work_of
 from analyzers.types import Category, FailureRecord
 
+#: An end that is later than this from now is a mistake of the file, and would make all others look old.
+CLOCKS_DIFFER_S = 86_400.0
 _STATES: dict[str, tuple[Category, str, bool | None]] = {
     "COMPLETED": ("none", "none", None),
     "FAILED": ("unknown", "not-diagnosed", None),
@@ -29,9 +32,10 @@ def records_of_rows(rows: Iterable[JobRow]) -> Iterator[FailureRecord]:
 
     A job of one node that the scheduler lost proves it against that node; of several, it does not say which.
     """
+    latest = time.time() + CLOCKS_DIFFER_S
     for row in rows:
         known = _STATES.get(row.state)
-        if known is None or row.end is None or not row.nodes:
+        if known is None or row.end is None or not row.nodes or row.end.timestamp() > latest:
             continue
         category, subcategory, retryable = known
         lost = subcategory == "node-lost" and len(row.nodes) == 1

@@ -98,8 +98,9 @@ class FileFailureStore:
                 yield record
 
     def _raw(self, query: str, values: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-        if not self.path.exists():
-            return
+        with self._told():
+            if not self.path.exists():
+                return
         with self._told(), self._open() as db:
             if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'ended'").fetchone():
                 yield from db.execute(query, values)
@@ -120,7 +121,7 @@ class FileFailureStore:
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, OverflowError) as error:
             raise UserError(
                 f"{self.path}: what is known of earlier failures can not be used ({error})",
                 "make the file readable and writable, move it away if it is broken, or set failures.store to another",
@@ -143,7 +144,10 @@ def _row(record: FailureRecord) -> tuple[Any, ...]:
 def _record(row: tuple[Any, ...]) -> FailureRecord | None:
     """A row as a record; None for one that somebody else wrote into the file."""
     job_id, attempt, at_s, category, subcategory, user, work, failure, own, nodes, told, culprits, data, retry = row
-    if category not in _CATEGORIES or not isinstance(at_s, int | float):
+    texts = (job_id, subcategory, user, work, failure, nodes, culprits, data)
+    if category not in _CATEGORIES or not isinstance(at_s, int | float) or not isinstance(attempt, int):
+        return None
+    if not all(isinstance(text, str) for text in texts):
         return None
     return FailureRecord(
         job_id, at_s, category, subcategory, attempt, user, work, failure, bool(own), tuple(nodes.split()), bool(told),

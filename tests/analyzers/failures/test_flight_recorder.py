@@ -108,3 +108,21 @@ def test_a_dump_cut_short_is_left_out_with_a_warning(tmp_path: Path, cut: int) -
     found = diagnose(tmp_path)
     assert found.category == "user-code"
     assert any("nccl_trace_rank_0" in warning for warning in found.warnings)
+
+
+def test_of_two_halves_neither_is_the_odd_one(tmp_path: Path) -> None:
+    found = _job(tmp_path, {r: _dump([("broadcast", [4]) if r % 2 else REDUCE]) for r in range(4)})
+    assert (found.subcategory, found.culprit_ranks) == ("desync", ())
+    assert "different" in found.summary
+
+
+@pytest.mark.parametrize("field", ["input_sizes", "process_group", "profiling_name", "state", "frames"])
+def test_a_few_bytes_that_stand_for_gigabytes_are_refused(tmp_path: Path, field: str) -> None:
+    nested: tuple[Any, ...] = ("x",)
+    for _ in range(60):
+        nested = (nested, nested)
+    dump = _dump([REDUCE])
+    dump["entries"][0][field] = [nested] if field in ("input_sizes", "frames") else nested
+    (tmp_path / "job.log").write_text("ValueError: bad\n")
+    found = _job(tmp_path, {0: dump, 1: _dump([REDUCE])})
+    assert any("nccl_trace_rank_0" in warning for warning in found.warnings)

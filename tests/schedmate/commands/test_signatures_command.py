@@ -152,3 +152,10 @@ def test_broken_files_in_the_folder_do_not_stop_a_diagnosis(schedmate, told, tmp
     assert json.loads(ran.stdout)["subcategory"] == "turbo" and ran.stderr.count("not used") == 2
     for words in (("review", "nobody"), ("test", "nobody"), ("list", "--state", "odd"), ("add", tmp_path / "none")):
         assert schedmate("signatures", *words).returncode == 2
+
+
+def test_a_few_lines_that_stand_for_gigabytes_are_refused(schedmate, tmp_path: Path) -> None:
+    levels = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 12))
+    (tmp_path / "mine.yaml").write_text(f"l0: &l0 [x]\n{levels}signatures: [{{id: bomb, match: *l11}}]\n")
+    ran = schedmate("signatures", "add", tmp_path / "mine.yaml")
+    assert ran.returncode == 2 and ran.stderr.count("\n") == 1 and "aliases" in ran.stderr

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from analyzers.failures.past import FileFailureStore
+from analyzers.failures.accounting import JobRow
+from analyzers.failures.past import FileFailureStore, records_of_rows
 from analyzers.ports import FailureStore
-from analyzers.types import FailureRecord
+from analyzers.types import FailureRecord, LogEvidence
 from prompts.errors import UserError
 
 WRITER = """
@@ -146,3 +150,17 @@ def test_many_records_are_answered_soon(tmp_path: Path) -> None:
     begin = time.process_time()
     assert not any(each.named for each in rank_nodes(kept.since(0)))
     assert time.process_time() - begin < 60 * unit
+
+
+def test_rows_that_somebody_else_spoilt_are_left_out(tmp_path: Path) -> None:
+    kept = store(tmp_path)
+    kept.add([record("1"), record("2", at_s=6.0)])
+    with closing(sqlite3.connect(kept.path)) as db:
+        db.execute("UPDATE ended SET nodes = NULL WHERE job_id = '1'")
+        db.commit()
+    assert [each.job_id for each in kept.since(0)] == ["2"]
+
+
+def test_an_end_far_in_the_future_is_a_mistake_of_the_file() -> None:
+    row = JobRow("1", "FAILED", "x", "bo", ("n1",), None, datetime(2999, 1, 1), LogEvidence("a", 1, "x"))
+    assert list(records_of_rows([row])) == []
