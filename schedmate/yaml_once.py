@@ -41,7 +41,7 @@ class _BoundedLoader(_Loader):
         is_alias = self.check_event(yaml.AliasEvent)
         node = super().compose_node(parent, index)
         if is_alias:
-            waiting = [node]
+            waiting: list[Any] = [node]
             while waiting:
                 self._left -= 1
                 if self._left < 0:
