@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyzers.types import JobRecord
+from predictors.boosted import SMALL_TREES
 from predictors.duration import hit_its_limit
 from predictors.types import OutcomeProbabilities
 
@@ -87,10 +88,6 @@ class BoostedOutcomes:
         return HistGradientBoostingClassifier(
             max_iter=self.trees,
             learning_rate=0.1,
-            max_bins=63,
-            max_leaf_nodes=8,
-            min_samples_leaf=30,
-            max_features=0.3,
-            early_stopping=False,
             random_state=self.seed,
+            **SMALL_TREES,
         )

@@ -26,8 +26,6 @@ OUTLIVED_AFTER_S = 300.0
 STEPS_TOGETHER = 5
 STEPS_TOGETHER_FATAL = 20
 CLOCKS_DIFFER_S = 30.0
-#: From this weight on a line decides by itself.
-DECIDES_ALONE = 0.75
 
 
 def place_events(scan: Scan, topology: Topology) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from analyzers.failures.clearing import DECIDES_ALONE
 from analyzers.failures.events import Event, Scan
+from analyzers.failures.signatures import GENERIC_PRIORITY, STRONG
 
-#: Signatures up to this priority know an exception only by its type.
-GENERIC_PRIORITY = 15
 #: The message of an exception is looked through so far below its line.
 MESSAGE_LINES = 12
 _PATH = re.compile(r"/[\w.+=@-]{1,80}(?:/[\w.+=@-]{1,120}){1,20}")
@@ -46,7 +44,7 @@ def recall(scan: Scan) -> None:
         if event.fatal and not event.dismissed and event.writer == "job":
             ends |= {(event.file, event.attempt, path): event for path in _PATH.findall(event.text)}
     for event in scan.events:
-        if not event.survived or event.signature.role != "root" or event.weight < DECIDES_ALONE:
+        if not event.survived or event.signature.role != "root" or event.weight < STRONG:
             continue
         for path in _PATH.findall(event.text):
             end = ends.get((event.file, event.attempt, path))

@@ -6,6 +6,7 @@ import re
 
 from analyzers.failures.block import Block
 from analyzers.failures.keeping import IGNORED_LINES
+from analyzers.failures.topology import DESCRIBED_POD
 
 #: A traceback is no longer than this where the line above it is looked for.
 ANNOUNCED_LINES = 80
@@ -16,7 +17,6 @@ _SPAWNED = re.compile(r"-- Process (\d{1,5}) terminated with the following error
 _ANNOUNCES = re.compile(
     r"(?<![Ll]ocal[ _])(?<![Nn]ode[ _])\b[Rr]ank[ =:#]{0,2}(\d{1,6})\b.*(?:[Ee]rror|[Ee]xception|[Cc]aught|[Ff]ail)"
 )
-_DESCRIBED = re.compile(r"^Name: {2,}(\S{1,253})$")
 
 
 def rank_of_traceback(block: Block, index: int) -> int | None:
@@ -35,6 +35,6 @@ def rank_of_traceback(block: Block, index: int) -> int | None:
 def described_pod(block: Block, index: int) -> str | None:
     """The pod in whose description (`kubectl describe pods`) a line stands."""
     for line in block.lines(index - DESCRIPTION_LINES, index)[::-1]:
-        if found := _DESCRIBED.match(line):
+        if found := DESCRIBED_POD.match(line):
             return found[1]
     return None

@@ -43,7 +43,7 @@ MARKS: tuple[tuple[Mark, re.Pattern[str]], ...] = (
         _any_of(
             r"[Tt]raining (?:has )?(?:finished|complete|completed|done|ended)\b",
             r"[Ff]inished training|[Dd]one training|exits successfully|[Cc]ompleted successfully",
-            r"[Aa]ll done\b|leaving with 0\b|[Ss]aved final|['\"]train_runtime['\"]: \d",
+            r"[Aa]ll done\b|[Ss]aved final|['\"]train_runtime['\"]: \d",
             r"exit(?:ing|ed|s)? (?:with )?(?:code|status)?:? ?0\b|== exit 0",
             r"(?:[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram) (?:completed|finished) ?(?:successfully|ok|normally)",
             r"`Trainer\.fit` stopped: `max_(?:epochs|steps)|Training completed\. Do not forget|max_steps=\d+. reached",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from analyzers.failures.clearing import DECIDES_ALONE, dismiss, latest_time
+from analyzers.failures.clearing import dismiss, latest_time
 from analyzers.failures.events import Event, Scan, seconds_between
+from analyzers.failures.signatures import STRONG
 from analyzers.failures.topology import Topology, same_node
 
 #: So many lines without another sign of trouble are said after a warning, or an error, that did not end the program.
@@ -44,7 +45,7 @@ def doubt_talked_over(scan: Scan) -> None:
             per_file.setdefault(event.file, []).append(event)
     for file, events in per_file.items():
         events.sort(key=lambda e: e.line)
-        ended = max((e.line for e in events if not e.dismissed and not e.mild and e.weight >= DECIDES_ALONE), default=0)
+        ended = max((e.line for e in events if not e.dismissed and not e.mild and e.weight >= STRONG), default=0)
         for event, following in zip(events, [*(e.line for e in events[1:]), scan.lines_in.get(file, 0)], strict=True):
             quiet = following - event.line
             overcome = event.mild or event.handled
@@ -91,7 +92,7 @@ def clear_managed(scan: Scan) -> None:
     end it later in the file is left to be the cause."""
     ends: dict[str, int] = {}
     for event in scan.events:
-        if event.fatal and not event.dismissed and event.weight >= DECIDES_ALONE:
+        if event.fatal and not event.dismissed and event.weight >= STRONG:
             ends[event.file] = max(ends.get(event.file, 0), event.line)
     for event in scan.events:
         if event.handled and not event.fatal and not event.dismissed and event.line < ends.get(event.file, 0):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from analyzers.failures.events import Scan
+from analyzers.failures.events import Event, Scan
 from analyzers.failures.topology import Topology
 from analyzers.logs.companions import LogFile, stem_of
 
@@ -22,13 +22,16 @@ def place_by_pod(files: list[LogFile], scan: Scan, topology: Topology) -> None:
         if file.kind in ("job", "rank") and (stem := _pod_of(stem_of(file.name), pods, sets))
     }
     numbered = _numbered(set(own.values()))
+    events: dict[str, list[Event]] = {name: [] for name in own}
+    for event in scan.events:
+        if event.file in events and event.writer == "job":
+            events[event.file].append(event)
     for name, pod in own.items():
         said = scan.ranks_in.get(name, set())
         rank = next(iter(said)) if len(said) == 1 else None if said else numbered.get(pod)
-        for event in scan.events:
-            if event.file == name and event.writer == "job":
-                event.pod = event.pod or pod
-                event.rank = rank if event.rank is None else event.rank
+        for event in events[name]:
+            event.pod = event.pod or pod
+            event.rank = rank if event.rank is None else event.rank
         if rank is not None:
             topology.ranks_of_pod.setdefault(pod, range(rank, rank + 1))
             topology.place(rank, topology.node_of_pod.get(pod))

@@ -7,17 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from analyzers.failures.clearing import where
 from analyzers.failures.events import Event, Scan, seconds_between
-from analyzers.failures.signatures import Signature
+from analyzers.failures.signatures import GENERIC_PRIORITY, STRONG, Signature
 from analyzers.failures.topology import Topology, same_node
 
-#: From this weight on a line decides by itself; below the lower bound the verdict is "unknown".
-STRONG = 0.75
+#: Below this weight the verdict is "unknown".
 DECIDES = 0.4
 #: Clocks of nodes differ and platforms report late: within this many seconds two lines are simultaneous.
 SKEW_S = 5.0
 REPORT_DELAY_S = 180.0
-#: Signatures up to this priority know an exception only by its type.
-GENERIC = 15
 MOST_CALLS_SHOWN = 4
 
 _WORK = re.compile(r"WorkNCCL\(SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+))?")
@@ -76,8 +73,13 @@ def find_cause(scan: Scan, topology: Topology) -> Finding:
     if not free:
         return Finding(None, suspects=suspects)
     strong = _without_survivors([event for event in free if event.weight >= STRONG])
-    chosen = _first(strong) if strong else max(free, key=lambda e: (e.weight, e.signature.priority > GENERIC, -e.line))
+    chosen = _first(strong) if strong else max(free, key=_telling)
     return Finding(chosen, _supporting(chosen, live, topology), [e for e in strong if e is not chosen], suspects)
+
+
+def _telling(event: Event) -> tuple[float, bool, int]:
+    """How much an event says that does not decide alone: by weight, by more than an exception's type, the earlier."""
+    return event.weight, event.signature.priority > GENERIC_PRIORITY, -event.line
 
 
 def _link(causes: list[Event], live: list[Event], topology: Topology) -> None:

@@ -44,6 +44,10 @@ _FOLLOWS_GPU_FAULT = frozenset(
         "no-gpu", "driver-mismatch", "killed", "exit-code", "xid-echo", "collective-timeout", "nccl",
     }
 )  # fmt: skip
+#: From this weight on a line decides by itself.
+STRONG = 0.75
+#: Signatures up to this priority know an exception only by its type.
+GENERIC_PRIORITY = 15
 _MOST_WIDE_REPEATS = 2
 _FOLDER = Path(__file__).with_name("signatures")
 _XID_FILE = "xids"

@@ -30,7 +30,7 @@ _IP = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d{1,3}){3})(?![\d.])")
 _NCCL_RANK = re.compile(r"\brank (\d{1,6}) nranks (\d{1,6}) cudaDev (\d{1,3})")
 _NCCL_PREFIX = re.compile(rf"(?<![A-Za-z0-9.-])({_HOST_NAME}):(\d+):\d+ \[(\d+)\]")
 _POD = re.compile(r"\bpod[/=]([a-z0-9][a-z0-9.-]*)")
-_DESCRIBED_POD = re.compile(r"^Name: {2,}(\S{1,253})$")
+DESCRIBED_POD = re.compile(r"^Name: {2,}(\S{1,253})$")
 _DESCRIBED_NODE = re.compile(r"^Node: {2,}([A-Za-z0-9][\w.-]{0,252})/[\d.a-f:]+$")
 _ASSIGNED = re.compile(r"Successfully assigned (?:\S+/)?(\S+) to (\S+)")
 _TABLE_HOST = re.compile(rf"^\s*host\s+: ({_HOST_NAME})")
@@ -247,7 +247,7 @@ class Topology:
 
     def _describe(self, text: str) -> None:
         """`kubectl describe pods`: a pod's name, then its node."""
-        if pod := _DESCRIBED_POD.match(text):
+        if pod := DESCRIBED_POD.match(text):
             self._described = pod[1]
         elif (node := _DESCRIBED_NODE.match(text)) and self._described:
             self.node_of_pod.setdefault(self._described, node[1])

@@ -9,7 +9,8 @@ from analyzers.failures import wording
 from analyzers.failures.accounting import JobRow
 from analyzers.failures.culprit import culprits, node_proof, recurs_on_other_node
 from analyzers.failures.events import Event, Scan
-from analyzers.failures.reasoner import STRONG, Finding, settle
+from analyzers.failures.reasoner import Finding, settle
+from analyzers.failures.signatures import STRONG
 from analyzers.failures.time_limit import time_limit_notes
 from analyzers.failures.topology import Topology
 from analyzers.types import Diagnosis, Echo, LogEvidence
