@@ -103,7 +103,8 @@ class Scan:
     """Everything read from the files of one job. ``ranks_in``: who speaks in which file; ``labels``: hosts' names
     that stand before lines; ``places``: node by rank, of each attempt in each file; ``resumed``: the line that says
     that the job began from a checkpoint of an earlier run; ``lines_in``: how long each file is;
-    ``stuck``: what the flight recorder's dumps show."""
+    ``stuck``: what the flight recorder's dumps show; ``of_many``: files named as one rank's own in which other ranks
+    or several hosts speak all the same."""
 
     events: list[Event] = field(default_factory=list)
     streams: dict[tuple[str, int | None], Stream] = field(default_factory=dict)
@@ -111,6 +112,7 @@ class Scan:
     job_ids: set[str] = field(default_factory=set)
     pods: set[str] = field(default_factory=set)
     ranks_in: dict[str, set[int]] = field(default_factory=dict)
+    of_many: set[str] = field(default_factory=set)
     labels: set[str] = field(default_factory=set)
     places: dict[tuple[str, int], dict[int, str]] = field(default_factory=dict)
     resumed: LogEvidence | None = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from analyzers.failures.above import Above
 from analyzers.failures.block import Block
 from analyzers.failures.events import Event
-from analyzers.failures.hosts import NO_LABELS, Labels, labels_of
+from analyzers.failures.hosts import GLOBAL_RANK, NO_LABELS, Labels, labels_of
 from analyzers.failures.keeping import HANDLED_WITHIN_LINES, Keeper
 from analyzers.failures.lookup import described_pod, rank_of_traceback
 from analyzers.failures.marks import GIVES_UP, MARKS, PREVIOUS, Mark
@@ -55,6 +55,7 @@ class FileReader:
     resume_attempt: int | None = None
     over: bool = False
     ranks_here: set[int] = field(default_factory=set)
+    hosts_here: set[str] = field(default_factory=set)
     crowded: int = 0
     matches: int = 0
     renewed: int = 0
@@ -148,6 +149,7 @@ class FileReader:
         if not hits and not progress and not self.stacks.open:
             return
         prefix = self.labels.prefix(text)
+        self._listen(text, prefix)
         rank = self._speaker(prefix)
         here = LogEvidence(self.file.name, number, text)
         self._turning_points(marks, here, prefix)
@@ -179,6 +181,17 @@ class FileReader:
         if rank is not None:
             self.ranks_here.add(rank)
         return rank
+
+    def _listen(self, text: str, prefix: Prefix) -> None:
+        """Whether others speak in a rank's own file. One process can print any prefix there, so none names a node."""
+        own = self.file.rank
+        if own is None:
+            return
+        if prefix.node is not None:
+            self.hosts_here.add(prefix.node.partition(".")[0])
+        foreign = prefix.rank not in (None, own) and GLOBAL_RANK.match(self.labels.split(text)[1])
+        if foreign or len(self.hosts_here) > 1:
+            self.job.scan.of_many.add(self.file.name)
 
     def _around(self, block: Block, index: int, text: str, prefix: Prefix) -> Around:
         """The lines around one, where anything is read from them."""
@@ -248,6 +261,7 @@ class FileReader:
             return
         for head in heads:
             prefix = self.labels.prefix(head)
+            self._listen(head, prefix)
             if prefix.rank is not None:
                 self.ranks_here.add(prefix.rank)
             self.places.learn(self.file, head, prefix)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from analyzers.failures.events import Event, Writer
-from analyzers.failures.hosts import NO_LABELS, Labels
+from analyzers.failures.hosts import GLOBAL_RANK, NO_LABELS, Labels
 from analyzers.failures.matcher import LINE_CHARS
 from analyzers.failures.signatures import Signature, xid_signature
 from analyzers.failures.tracebacks import FRAME, LIBRARY, Raised
@@ -159,6 +159,8 @@ def _details(event: Event, prefix: Prefix) -> None:
         event.node, event.host_explicit = node, True
     if "rank" in groups:
         event.rank = int(groups["rank"])
+        if prefix.rank not in (None, event.rank) and GLOBAL_RANK.match(text) and event.writer == "job":
+            event.node, event.host_explicit = None, False  # one rank's word for another's place
     elif "task" in groups and event.rank is None:
         event.rank = int(groups["task"])
     pid = groups.get("pid") or groups.get("pid2") or next(iter(_PID_WORD.findall(text)), None)
