@@ -46,8 +46,8 @@ class FailureStore(Protocol):
     """How attempts of jobs ended, the good ends among them: without those no rate can be known."""
 
     def add(self, records: Iterable[FailureRecord]) -> int:
-        """Add records; one of a known job and attempt takes the old one's place, unless only the old one was diagnosed.
-        Returns how many were taken."""
+        """Add records; one of a known job (id and, as far as both tell it, user) and attempt takes the old one's
+        place, unless only the old one was diagnosed. Returns how many were taken."""
         ...
 
     def same_failure(self, failure: str, *, limit: int) -> list[FailureRecord]:

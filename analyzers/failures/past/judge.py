@@ -30,7 +30,7 @@ def judge(found: Diagnosis, this: FailureRecord, store: FailureStore) -> Diagnos
     same = [
         each
         for each in store.same_failure(this.failure, limit=_MOST_SAME)
-        if (each.job_id, each.attempt) != (this.job_id, this.attempt) and _same_work(each, this)
+        if not (_same_job(each, this) and each.attempt == this.attempt) and _same_work(each, this)
     ]
     found, data = _data(found, this, store)
     found, elsewhere = _elsewhere(found, this, same, of_data=data)
@@ -41,9 +41,14 @@ def judge(found: Diagnosis, this: FailureRecord, store: FailureStore) -> Diagnos
 
 def _same_work(one: FailureRecord, other: FailureRecord) -> bool:
     """Whether two records are runs of the same program: one job, one user's work, or one frame of own code."""
-    if one.job_id == other.job_id:
+    if _same_job(one, other):
         return True
     return one.user == other.user and ((bool(one.work) and one.work == other.work) or (one.own_code and other.own_code))
+
+
+def _same_job(one: FailureRecord, other: FailureRecord) -> bool:
+    """Whether two records are of one job: of one id and, as far as both tell it, one user."""
+    return one.job_id == other.job_id and (one.user == other.user or not (one.user and other.user))
 
 
 def _data(found: Diagnosis, this: FailureRecord, store: FailureStore) -> tuple[Diagnosis, bool]:
@@ -51,7 +56,7 @@ def _data(found: Diagnosis, this: FailureRecord, store: FailureStore) -> tuple[D
     others = [
         each
         for each in store.same_data(this.data, limit=_MOST_SAME)
-        if each.job_id != this.job_id and not _share_nodes(each, this)
+        if not _same_job(each, this) and not _share_nodes(each, this)
     ]
     jobs = tuple(dict.fromkeys(each.job_id for each in others))
     if len(jobs) < _SAME_DATA_JOBS or found.category not in ("data", "unknown", "user-code", "storage"):
@@ -96,7 +101,8 @@ def _node(found: Diagnosis, this: FailureRecord, store: FailureStore) -> Diagnos
     if not this.nodes_told or this.own_code or (found.category not in SUSPECT and found.confidence >= _UNSURE_BELOW):
         return found
     here = {short_name(node) for node in this.nodes}
-    past = (each for each in store.since(this.at_s - WINDOW_S) if each.job_id != this.job_id and each.at_s <= this.at_s)
+    earlier = (each for each in store.since(this.at_s - WINDOW_S) if each.at_s <= this.at_s)
+    past = (each for each in earlier if not _same_job(each, this))
     bad = [each for each in rank_nodes(past) if each.named and each.node in here]
     if not bad:
         return found

@@ -35,6 +35,8 @@ _PROVEN_EVERY = 2000.0
 _PROVEN_WORTH = 1000.0
 #: Of the nodes that failed beside one, so many of the worst are taken for the culprits, two at a time.
 _MOST_RIVALS = 6
+#: One failure, whoever tells it, takes no node out of service.
+_FEWEST_FAILURES = 2
 #: Powers of ten of evidence that must be left when one user's failures are taken away, where no platform says anything.
 _LEFT_WITHOUT_ONE_USER = 1.0
 _DAY_S = 86_400.0
@@ -121,6 +123,8 @@ class _Ranking:
     def _passes(self, node: int, evidence: dict[int, float]) -> bool:
         """Name the node if it reaches the bar, whichever others are taken for the culprits."""
         needed = self._needed()
+        if self.failures[node] + self.proven[node] < _FEWEST_FAILURES:
+            return False
         if evidence[node] < needed or not (self.proven[node] or self._holds_without_any_user(node)):
             return False
         rivals = [rival for rival in self._rivals(node) if self._evidence(rival, evidence) > 0]

@@ -1,5 +1,9 @@
 """How jobs ended, in one SQLite file: several epilogs write at once, one of them may be killed at any moment, and a
-diagnosis asks for a handful among a million."""
+diagnosis asks for a handful among a million.
+
+An attempt of a job is known by the user, the job's id and its number: ids are a cluster's own, and two users may give
+one name to their jobs. Where one of two records of an id does not say whose it is, both are taken for the same job.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +29,35 @@ _COLUMNS = (
     "job_id", "attempt", "at_s", "category", "subcategory", "user", "work", "failure", "own_code", "nodes",
     "nodes_told", "culprits", "data", "retryable",
 )  # fmt: skip
+_JOB_ID, _ATTEMPT, _USER = (_COLUMNS.index(name) for name in ("job_id", "attempt", "user"))
+_KEY = "job_id, attempt, user"
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS ended (
-    number INTEGER PRIMARY KEY, {", ".join(_COLUMNS)}, UNIQUE (job_id, attempt));
+    number INTEGER PRIMARY KEY, {", ".join(_COLUMNS)}, UNIQUE ({_KEY}));
 CREATE INDEX IF NOT EXISTS ended_at ON ended (at_s);
 CREATE INDEX IF NOT EXISTS ended_failure ON ended (failure, at_s) WHERE failure != '';
 CREATE INDEX IF NOT EXISTS ended_data ON ended (data, at_s) WHERE data != ''
 """
 _ADD = (
     f"INSERT INTO ended ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))}) "
-    "ON CONFLICT (job_id, attempt) DO UPDATE SET "
-    + ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[2:])
+    f"ON CONFLICT ({_KEY}) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name not in _KEY.split(", "))
     + " WHERE excluded.failure != '' OR ended.failure = ''"
 )
+_CLAIM = (
+    "UPDATE ended SET user = ? WHERE job_id = ? AND attempt = ? AND user = '' AND NOT EXISTS "
+    "(SELECT 1 FROM ended WHERE job_id = ? AND attempt = ? AND user = ?)"
+)
+#: A store from before the user was part of the key.
+_IS_OLD = "SELECT 1 FROM sqlite_master WHERE name = 'ended' AND replace(sql, ' ', '') LIKE '%UNIQUE(job_id,attempt))%'"
+_MAKE_ROOM = """
+DROP INDEX IF EXISTS ended_at; DROP INDEX IF EXISTS ended_failure; DROP INDEX IF EXISTS ended_data;
+ALTER TABLE ended RENAME TO ended_before
+"""
+_MOVE = f"""
+INSERT INTO ended (number, {", ".join(_COLUMNS)}) SELECT number, {", ".join(_COLUMNS)} FROM ended_before;
+DROP TABLE ended_before
+"""
 _READ = f"SELECT {', '.join(_COLUMNS)} FROM ended "
 
 
@@ -58,9 +78,12 @@ class FileFailureStore:
             return 0
         with self._told(), self._open() as db:
             db.execute("BEGIN IMMEDIATE")
-            for statement in _SCHEMA.split(";"):
-                db.execute(statement)
-            db.executemany(_ADD, rows)
+            is_old = db.execute(_IS_OLD).fetchone() is not None
+            for script in (_MAKE_ROOM, _SCHEMA, _MOVE) if is_old else (_SCHEMA,):
+                for statement in script.split(";"):
+                    db.execute(statement)
+            for row in rows:
+                db.execute(_ADD, _with_known_user(db, row))
             self._bound(db)
             db.execute("COMMIT")
         return len(rows)
@@ -139,6 +162,18 @@ def _row(record: FailureRecord) -> tuple[Any, ...]:
         int(record.own_code), _joined(record.nodes), int(record.nodes_told), _joined(record.culprits),
         _short(redact(record.data)) if record.data else "", None if record.retryable is None else int(record.retryable),
     )  # fmt: skip
+
+
+def _with_known_user(db: sqlite3.Connection, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The row with the user that another record of its job tells, where exactly one does; or, where it tells the user
+    itself, that of a record without one is filled in."""
+    job_id, attempt, user = row[_JOB_ID], row[_ATTEMPT], row[_USER]
+    if user:
+        db.execute(_CLAIM, (user, job_id, attempt, job_id, attempt, user))
+        return row
+    asked = "SELECT user FROM ended WHERE job_id = ? AND attempt = ? AND user != '' LIMIT 2"
+    known = db.execute(asked, (job_id, attempt)).fetchall()
+    return row if len(known) != 1 else (*row[:_USER], known[0][0], *row[_USER + 1 :])
 
 
 def _record(row: tuple[Any, ...]) -> FailureRecord | None:

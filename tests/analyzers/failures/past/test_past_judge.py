@@ -127,3 +127,11 @@ def test_repeat_offenders_until_they_end_well() -> None:
     assert repeat_offenders([*thrice, FailureRecord("j9", 9, "none", user="bo", work="w")]) == ()
     assert repeat_offenders([failed(at, retryable=True) for at in range(9)]) == ()
     assert repeat_offenders([failed(at, culprits=("n1",)) for at in range(9)]) == ()
+
+
+def test_a_job_of_the_same_id_of_somebody_else_is_another_job(cluster: Cluster) -> None:
+    assert cluster.job(CUDA.format(line=1), "n1", user="bo", job="train").past == ()
+    assert cluster.job(CUDA.format(line=1), "n2", user="ann", name="other", job="train").category != "none"
+    owners = {(each.job_id, each.user) for each in cluster.store.since(0)}
+    assert owners == {("train", "bo"), ("train", "ann")}
+    assert kinds(cluster.job(CUDA.format(line=1), "n3", user="bo", job="train-2")) == ["same-failure-elsewhere"]

@@ -52,6 +52,12 @@ def test_the_platforms_word_counts_whosoever_job_it_was() -> None:
     assert named(healthy() + proven[:1]) == []
 
 
+def test_one_failure_is_too_few_whoever_tells_it() -> None:
+    lost = failures_on("n3", ["bo"], "infrastructure-hardware", culprits=("n3",))
+    assert named(lost) == [] and rank_nodes(lost)[0].failures == 1
+    assert named([*healthy(4000), ended(4001, "n3", "infrastructure-hardware", culprits=("n3",))]) == []
+
+
 @pytest.mark.parametrize("category", ["user-code", "data", "scheduler-or-preemption", "resource-request"])
 def test_what_is_the_jobs_own_fault_does_not_count(category: str) -> None:
     assert rank_nodes(healthy() + failures_on("n3", ["u1", "u2", "u5"], category)) == ()

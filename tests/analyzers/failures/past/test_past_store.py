@@ -64,6 +64,55 @@ def test_a_diagnosis_takes_the_place_of_accounting_and_never_the_other_way(tmp_p
     assert [each.category for each in kept.since(0)] == ["user-code"]
 
 
+def test_one_id_of_two_users_is_two_jobs(tmp_path: Path) -> None:
+    kept = store(tmp_path)
+    kept.add([record("train", user="bo", failure="f1"), record("train", user="ann", failure="f2")])
+    kept.add([record("train", user="ann", failure="f3")])
+    assert {(each.user, each.failure) for each in kept.since(0)} == {("bo", "f1"), ("ann", "f3")}
+
+
+def test_who_does_not_tell_the_user_means_the_one_that_is_known(tmp_path: Path) -> None:
+    kept = store(tmp_path)
+    kept.add([record("7", user="bo", failure="", category="none"), record("8")])
+    kept.add([record("7", category="user-code"), record("8", user="ann", category="data")])
+    assert [(each.job_id, each.user, each.category) for each in kept.since(0)] == [
+        ("7", "bo", "user-code"),
+        ("8", "ann", "data"),
+    ]
+    kept.add([record("8", user="cy", category="storage"), record("8", category="framework")])
+    assert sorted((each.user, each.category) for each in kept.since(0) if each.job_id == "8") == [
+        ("", "framework"),  # whose it is nobody can say
+        ("ann", "data"),
+        ("cy", "storage"),
+    ]
+
+
+OLD_SCHEMA = """
+CREATE TABLE ended (number INTEGER PRIMARY KEY, job_id, attempt, at_s, category, subcategory, user, work, failure,
+    own_code, nodes, nodes_told, culprits, data, retryable, UNIQUE (job_id, attempt));
+CREATE INDEX ended_at ON ended (at_s);
+CREATE INDEX ended_failure ON ended (failure, at_s) WHERE failure != '';
+CREATE INDEX ended_data ON ended (data, at_s) WHERE data != '';
+INSERT INTO ended VALUES (4, '7', 0, 5.0, 'unknown', '', 'bo', '', 'f1', 0, 'n1', 1, '', '', NULL);
+INSERT INTO ended VALUES (9, '7', 1, 6.0, 'data', '', '', '', 'f1', 0, 'n1', 1, '', '', 0);
+"""
+
+
+def test_a_store_of_an_older_version_is_read_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "f.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(OLD_SCHEMA)
+    kept = FileFailureStore(path)
+    before = list(kept.since(0))
+    assert [(each.job_id, each.attempt, each.user) for each in before] == [("7", 0, "bo"), ("7", 1, "")]
+    for _ in range(2):
+        kept.add([record("7", user="ann", at_s=9.0)])
+        assert list(kept.since(0)) == [*before, record("7", user="ann", at_s=9.0)]
+    with closing(sqlite3.connect(path)) as db:
+        names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE sql IS NOT NULL")}
+    assert names == {"ended", "ended_at", "ended_failure", "ended_data"}
+
+
 def test_the_oldest_go_where_there_are_too_many(tmp_path: Path) -> None:
     kept = store(tmp_path, 100)
     kept.add(record(str(number), at_s=number) for number in range(250))
