@@ -185,7 +185,7 @@ def _cell(metrics: Mapping[str, Any] | None) -> str:
 
 
 def _knows(policy: str, estimates: str) -> str:
-    return KNOWS[estimates] if uses_estimates(policy_named(policy)) else "nothing of runtimes"
+    return KNOWS.get(estimates, f"{estimates} hints") if uses_estimates(policy_named(policy)) else "nothing of runtimes"
 
 
 def put_between(text: str, new: str) -> str:

@@ -93,7 +93,14 @@ SlowdownFile = Annotated[
     ),
 ]
 Seed = Annotated[
-    int, typer.Option("--seed", min=0, help="Of what --failures draws.", metavar="N", rich_help_panel=_PANEL)
+    int,
+    typer.Option(
+        "--seed",
+        min=0,
+        help="Of what --failures and wrong --estimates draw.",
+        metavar="N",
+        rich_help_panel=_PANEL,
+    ),
 ]
 From = Annotated[
     str | None,

@@ -8,7 +8,7 @@ from typing import Any
 
 from analyzers.types import JobRecord
 from prompts.errors import UserError
-from schedmate.knowledge import uses_estimates
+from schedmate.knowledge import is_wrong, uses_estimates
 from schedmate.ports import TraceNotes
 from schedmate.simulator import Result, policy_named
 from schedmate.simulator.replay import TOO_LARGE
@@ -78,7 +78,7 @@ def nothing_played(path: Path, jobs: Sequence[JobRecord], skipped: Mapping[str, 
 
 def of_knowledge(estimates: str, names: Sequence[str]) -> list[str]:
     """What these policies were told of runtimes that nobody knows."""
-    if estimates == "hostile":
+    if is_wrong(estimates):
         return ["what policies were told of runtimes was wrong on purpose"]
     if estimates == "perfect" and (told := [name for name in names if uses_estimates(policy_named(name))]):
         return [

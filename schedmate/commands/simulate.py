@@ -56,8 +56,10 @@ def simulate(
         typer.Option(
             "--estimates",
             help="What policies know of runtimes: the user's requested times, the truth (perfect), a prediction "
-            "from the jobs that have ended by then, or what misleads (hostile).",
-            metavar="requested|perfect|predicted|hostile",
+            "from the jobs that have ended by then, or what is wrong in a way that has a name: the truth with noise "
+            "(noisy, noisy:SIGMA), the same of all jobs (constant, one-minute), the opposite of the truth (reversed), "
+            "one owner who lies (one-lies), all that misleads (hostile).",
+            metavar="requested|perfect|predicted|noisy|constant|one-minute|reversed|one-lies|hostile",
         ),
     ] = "perfect",
     format_: Format = None,
@@ -130,7 +132,7 @@ def simulate(
     from schedmate.comparison.collect import replays
     from schedmate.comparison.runs import check_number
     from schedmate.files import check_output, refuse_inputs
-    from schedmate.knowledge import ESTIMATES, estimates_named, lacks_users
+    from schedmate.knowledge import check_estimates, estimates_named, lacks_users
     from schedmate.simulator import policy_named
     from schedmate.simulator.asked import conditions_of
     from schedmate.simulator.identity import jobs_key
@@ -160,8 +162,7 @@ def simulate(
         beside = [file for file in (trace, cluster, faults, slowdown) if file is not None]
         refuse_inputs(report, [Path(file) for file in beside], another)
     needing = [policy_named(name).name for name in names if policy_named(name).needs_estimates]
-    if estimates not in ESTIMATES:
-        raise UserError(f"--estimates {estimates}: not known", f"give one of {', '.join(ESTIMATES)}")
+    check_estimates(estimates)
     jobs, notes = _read(trace, format_, trace_options(column or [], time_unit, delimiter, timezone))
     if report is not None:
         refuse_inputs(report, notes.beside, "name another file with --report")
@@ -192,7 +193,7 @@ def simulate(
                 jobs,
                 spec,
                 name,
-                lambda: estimates_named(estimates),
+                lambda: estimates_named(estimates, jobs, seed),
                 tenants=tenants,
                 conditions=around,
                 seeds=seeds,

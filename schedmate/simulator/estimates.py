@@ -54,7 +54,7 @@ class Predictor(Protocol):
         ...
 
 
-def _told(record: JobRecord, hints: Hints) -> Job:
+def told(record: JobRecord, hints: Hints) -> Job:
     """The job of which someone who knows the truth says this; its requested time is the limit that it keeps."""
     limit_s = None if record.requested_s is None else max(record.requested_s, record.duration_s or 0.0)
     return Job(record.job_id, record.gpus, record.submit_s, hints.expected_s, limit_s, record.gpu_type, hints)
@@ -69,7 +69,7 @@ class Perfect:
     def job(self, record: JobRecord) -> Job:
         """Estimate and hints are the true runtime."""
         runtime_s = record.duration_s or 0.0
-        return _told(record, Hints(runtime_s, runtime_s, "oracle"))
+        return told(record, Hints(runtime_s, runtime_s, "oracle"))
 
     def ended(self, record: JobRecord) -> None:
         """Nothing to learn."""
@@ -98,7 +98,7 @@ class Hostile:
         self._shortest_s, self._longest_s = min(self._shortest_s, least_s), max(self._longest_s, least_s)
         mirrored_s = self._shortest_s * self._longest_s / least_s
         wrong_s = self._draw.choice((mirrored_s, least_s * HOSTILE_FACTOR, least_s / HOSTILE_FACTOR))
-        return _told(record, Hints(wrong_s, wrong_s, "hostile", confidence=1.0))
+        return told(record, Hints(wrong_s, wrong_s, "hostile", confidence=1.0))
 
     def ended(self, record: JobRecord) -> None:
         """Nothing to learn."""

@@ -63,7 +63,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     else:
         records = _shaken_records(workload, cell.load, cell.seed, cell.shake_s)
         cluster, tenants = cluster_of(workload)
-        known = estimates_named(cell.estimates)
+        known = estimates_named(cell.estimates, records, max(1, cell.seed))
         result = simulate(records, cluster, cell.policy, known, tenants=tenants, conditions=around)
     if not result.job_ids:
         why = next(iter(result.skipped), "no job")

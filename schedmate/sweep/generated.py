@@ -41,8 +41,9 @@ def generate(asked: Generated, seed: int, load: float, estimates: str) -> Made:
     spec = WorkloadSpec(seed=seed, jobs=asked.jobs, load=asked.load * load)
     workload = _workload(spec)
     cluster = ClusterSpec.uniform(spec.cluster.nodes, spec.cluster.gpus_per_node)
-    known = _hints(spec) if estimates == "predicted" else estimates_named(estimates)
-    return Made([record_of(job.ask, job.truth) for job in workload.jobs], cluster, known)
+    records = [record_of(job.ask, job.truth) for job in workload.jobs]
+    known = _hints(spec) if estimates == "predicted" else estimates_named(estimates, records, seed)
+    return Made(records, cluster, known)
 
 
 def _hints(spec: WorkloadSpec) -> Estimates:

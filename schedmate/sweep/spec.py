@@ -12,7 +12,7 @@ import yaml
 
 from prompts.errors import UserError
 from schedmate.files import read_small
-from schedmate.knowledge import ESTIMATES, uses_estimates
+from schedmate.knowledge import check_estimates, uses_estimates
 from schedmate.scheduler import POLICIES
 from schedmate.simulator import Conditions, policy_named
 from schedmate.simulator.asked import conditions_of
@@ -219,8 +219,7 @@ def _runs(found: Mapping[Any, Any]) -> tuple[tuple[str, str], ...]:
         name, slash, own = word.partition("/")
         policy = policy_named(name)
         for estimates in [own] if slash else every if uses_estimates(policy) else every[:1]:
-            if estimates not in ESTIMATES:
-                raise _Wrong(f"estimates {estimates!r} are not known: one of {', '.join(ESTIMATES)}")
+            check_estimates(estimates)
             runs.append((policy.name, estimates))
     return tuple(dict.fromkeys(runs))
 

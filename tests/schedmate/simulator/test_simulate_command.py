@@ -54,6 +54,20 @@ def test_json_fits_its_schema_for_every_policy(schedmate: Run, trace: Path, esti
     assert found["policies"]["sjf"]["queueing_s"]["mean"] < found["policies"]["fifo"]["queueing_s"]["mean"]
 
 
+@pytest.mark.parametrize("estimates", ["noisy", "noisy:0.5", "one-minute", "one-lies"])
+def test_wrong_hints_are_played_and_said_to_be_wrong(schedmate: Run, trace: Path, estimates: str) -> None:
+    words = ("simulate", trace, "--format", "csv", *COLUMNS, "--nodes", 2, "--policy", "core", "--estimates", estimates)
+    found = answer(schedmate(*words, "--seed", 3, "--json"))
+    assert found["estimates"] == estimates
+    assert any("wrong on purpose" in warning for warning in found["warnings"])
+
+
+def test_estimates_that_there_are_not_are_told_with_those_that_there_are(schedmate: Run, trace: Path) -> None:
+    done = schedmate("simulate", trace, *COLUMNS, "--format", "csv", "--nodes", 2, "--estimates", "noisy:much")
+    assert done.returncode == 2
+    assert "noisy:much" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_the_table_shows_policies_side_by_side(schedmate: Run, trace: Path) -> None:
     done = schedmate("simulate", trace, *COLUMNS, "--format", "csv", "--nodes", 2, "--policy", "fifo,easy")
     assert done.returncode == 0, done.stderr

@@ -87,7 +87,7 @@ def test_some_policies_may_have_fewer_replays(tmp_path: Path) -> None:
         ("{trace: a.csv, nodes: true}", "nodes: True is not"),
         ("{trace: a.csv, nodes: 1, policies: fifo}", "policies is not a list"),
         ("{trace: a.csv, nodes: 1, policies: [lifo]}", "no policy named 'lifo'"),
-        ("{trace: a.csv, nodes: 1, policies: [easy/guessed]}", "'guessed' are not known"),
+        ("{trace: a.csv, nodes: 1, policies: [easy/guessed]}", "estimates 'guessed': not known"),
         ("{trace: a.csv, nodes: 1, loads: [0]}", "loads: 0 is not"),
         ("{trace: a.csv, nodes: 1, loads: [.nan]}", "is not a number"),
         ("{trace: a.csv, nodes: 1, shakes: 2.5}", "shakes: 2.5"),
