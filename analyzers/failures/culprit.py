@@ -64,14 +64,14 @@ def culprits(
     ranks = {event.rank for event in alike if event.rank is not None}
     common = _same_in_several_jobs(alike, topology) if signature.category.startswith("infrastructure") else None
     if len(ranks) > 1 and (node := _whole_node(ranks, topology)) is not None:
-        trusted = not signature.category.startswith("infrastructure") or _trusted(cause, alike, scan)
+        trusted = not signature.category.startswith("infrastructure") or _trusted(cause, alike, scan, topology)
         return tuple(sorted(ranks)), _cleared(node if trusted else common, cause, scan, elsewhere)
     if len(ranks) > 1 and len(ranks) >= _WHOLE_JOB_SHARE * len(topology.ranks):
         return (), () if common is None else (common,)
     rank = cause.rank if cause.rank is not None or len(ranks) != 1 else min(ranks)
     node = where(cause, topology) or _named_by_all(alike)
     node = node or topology.node(rank)
-    if signature.category.startswith("infrastructure") and not _trusted(cause, alike, scan):
+    if signature.category.startswith("infrastructure") and not _trusted(cause, alike, scan, topology):
         node = common
     if rank is None:
         rank = _aborted_by(cause, scan)
@@ -117,10 +117,16 @@ def _same_in_several_jobs(alike: list[Event], topology: Topology) -> str | None:
     return common.pop() if len(common) == 1 else None
 
 
-def _trusted(cause: Event, alike: list[Event], scan: Scan) -> bool:
+def _trusted(cause: Event, alike: list[Event], scan: Scan, topology: Topology) -> bool:
     """A node is blamed for infrastructure on a platform's word, or when a launcher's prefix names the host. In a file
-    that is one rank's own no launcher speaks for others: who reads as several there may be that rank alone."""
-    return (cause.host_explicit and cause.file not in scan.of_many) or any(event.writer != "job" for event in alike)
+    that is one rank's own no launcher speaks for others: who reads as several there may be that rank alone. What one
+    process calls its host counts where a launcher or the scheduler named it too."""
+    if any(event.writer != "job" for event in alike):
+        return True
+    if not cause.host_explicit or cause.file in scan.of_many:
+        return False
+    known = (*topology.named, *topology.node_list)
+    return not cause.own_name or any(same_node(cause.node or "", node) for node in known)
 
 
 def _aborted_by(cause: Event, scan: Scan) -> int | None:

@@ -56,6 +56,8 @@ _UNKNOWN_EXCEPTION = Signature(
     weight=0.85,
     family="python",
 )
+#: NCCL's own prefix: host, process, thread, device.
+_OWN_NAME = re.compile(r"(?<![\w.-])[A-Za-z][\w.-]*:\d+:\d+ \[\d+\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ def recognise(
         event.node = event.node or boxed["node"]
         event.rank = rank if rank is not None or not boxed["rank"] else int(boxed["rank"])
     event.host_explicit = event.node is not None and (label is None or around.labels.throughout)
+    event.own_name = prefix.rank is not None and _OWN_NAME.search(here.text[:LINE_CHARS]) is not None
     _details(event, prefix)
     if raised is not None:
         event.fatal, event.user_frame = True, raised.user_frame

@@ -63,7 +63,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     (
         "0",
         rf"{ISO}{AFTER}(?: std(?:out|err) [FP] )?"
-        r"(?P<host>\s(?=[\w.-]+ (?:[A-Za-z_][\w./-]*(?:\[\d+\])?: |\[[Rr]ank ?\d))[\w.-]+\s)?",
+        rf"(?P<host>\s(?!{_LEVEL}\s)(?=[\w.-]+ (?:[A-Za-z_][\w./-]*(?:\[\d+\])?: |\[[Rr]ank ?\d))[\w.-]+\s)?",
     ),
     ("0", MONTH_DAY + AFTER),
     ("a", rf"(?P<mon>[A-Z][a-z]{{2}})\s+(?P<d>\d{{1,2}}) {TIME} (?P<node>{_HOST})\s(?=\S)"),  # syslog
