@@ -42,6 +42,7 @@ from analyzers.logs.prefix import NO_YEAR, Prefix, strip_prefix
         ("[16:26:26] x", None, None, datetime(NO_YEAR, 1, 1, 16, 26, 26), "x"),
         ("1757664017.5 x", None, None, datetime(2025, 9, 12, 8, 0, 17, 500000, UTC), "x"),
         ("2025-06-13T16:26:26.123456789Z stdout F x", None, None, datetime(2025, 6, 13, 16, 26, 26, 123456, UTC), "x"),
+        ("2025/06/06 06:48:20 WARNING urllib3.pool: x", None, None, datetime(2025, 6, 6, 6, 48, 20), "urllib3.pool: x"),
         ("INFO:root:x", None, None, None, "x"),
         ("epoch-3: loss 2", None, None, None, "epoch-3: loss 2"),
         ("12/400 [===>...] - ETA: 3s", None, None, None, "12/400 [===>...] - ETA: 3s"),
