@@ -27,8 +27,8 @@ class Event:
     ``time`` is that of a line above where the line itself has none (``time_exact`` is False then): a lower bound.
     ``dismissed`` is empty, or the reason why this line is no cause. ``fatal``: it ended a traceback or a process.
     ``host_explicit``: the line itself names the node; ``own_name``: one process does, behind its rank. ``mild``: logged
-    as a warning or less. ``hearsay``: the job itself printed what only the scheduler can know. ``outlived``: the job went
-    on long after it, or ran elsewhere.
+    as a warning or less. ``hearsay``: the job itself printed what only the scheduler can know. ``outlived``: the job
+    went on long after it, or ran elsewhere.
     ``placed``: where the launch that the line belongs to had put its rank (each attempt has its own map).
     ``foreign``: it speaks of another job, node or time. ``survived``: it was put aside because the program went on.
     ``proven``: it stands in a file that is the platform's by its name.
