@@ -62,16 +62,17 @@ def culprits(
         victims = _victims_on(cause, scan, topology) if cause.rank is None else (cause.rank,)
         return victims, _cleared(cause.node, cause, scan, elsewhere)
     ranks = {event.rank for event in alike if event.rank is not None}
-    common = _same_in_several_jobs(alike, topology) if signature.category.startswith("infrastructure") else None
+    against_node = signature.category.startswith("infrastructure") or signature.action == "cordon_node_and_restart"
+    common = _same_in_several_jobs(alike, topology) if against_node else None
     if len(ranks) > 1 and (node := _whole_node(ranks, topology)) is not None:
-        trusted = not signature.category.startswith("infrastructure") or _trusted(cause, alike, scan, topology)
+        trusted = not against_node or _trusted(cause, alike, scan, topology)
         return tuple(sorted(ranks)), _cleared(node if trusted else common, cause, scan, elsewhere)
     if len(ranks) > 1 and len(ranks) >= _WHOLE_JOB_SHARE * len(topology.ranks):
         return (), () if common is None else (common,)
     rank = cause.rank if cause.rank is not None or len(ranks) != 1 else min(ranks)
     node = where(cause, topology) or _named_by_all(alike)
     node = node or topology.node(rank)
-    if signature.category.startswith("infrastructure") and not _trusted(cause, alike, scan, topology):
+    if against_node and not _trusted(cause, alike, scan, topology):
         node = common
     if rank is None:
         rank = _aborted_by(cause, scan)

@@ -56,6 +56,8 @@ _UNKNOWN_EXCEPTION = Signature(
     weight=0.85,
     family="python",
 )
+#: Names of processes that stand where hosts do.
+_NO_NODE = re.compile(r"(?:(?:local|global)[-_.]?)?(?:rank|default|pid|step|epoch|task)[-_.=]?\d*", re.I)
 #: NCCL's own prefix: host, process, thread, device.
 _OWN_NAME = re.compile(r"(?<![\w.-])[A-Za-z][\w.-]*:\d+:\d+ \[\d+\]")
 
@@ -158,7 +160,7 @@ def _details(event: Event, prefix: Prefix) -> None:
         node, event.rank = srun["node"], int(srun["rank"])
     if node is None and event.writer != "job" and (word := _NODE_WORD.search(text)):
         node = word["node"] or word["node2"]
-    if node is not None:
+    if node is not None and not _NO_NODE.fullmatch(node):
         event.node, event.host_explicit = node, True
     if "rank" in groups:
         event.rank = int(groups["rank"])
