@@ -58,8 +58,10 @@ _UNKNOWN_EXCEPTION = Signature(
 )
 #: Names of processes that stand where hosts do.
 _NO_NODE = re.compile(r"(?:(?:local|global)[-_.]?)?(?:rank|default|pid|step|epoch|task)[-_.=]?\d*", re.I)
-#: NCCL's own prefix: host, process, thread, device.
-_OWN_NAME = re.compile(r"(?<![\w.-])[A-Za-z][\w.-]*:\d+:\d+ \[\d+\]")
+#: What only the process itself says of its host: NCCL's prefix (host, process, thread, device), a system log's line.
+_OWN_NAME = re.compile(
+    r"(?<![\w.-])[A-Za-z][\w.-]*:\d+:\d+ \[\d+\]|\d\d:\d\d:\d\d\S* [A-Za-z][\w.-]* [\w./-]+(?:\[\d+\])?: "
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,8 @@ def recognise(
         event.node = event.node or boxed["node"]
         event.rank = rank if rank is not None or not boxed["rank"] else int(boxed["rank"])
     event.host_explicit = event.node is not None and (label is None or around.labels.throughout)
-    event.own_name = prefix.rank is not None and _OWN_NAME.search(here.text[:LINE_CHARS]) is not None
+    of_one = prefix.rank is not None or file.rank is not None
+    event.own_name = of_one and _OWN_NAME.search(here.text[:LINE_CHARS]) is not None
     _details(event, prefix)
     if raised is not None:
         event.fatal, event.user_frame = True, raised.user_frame
