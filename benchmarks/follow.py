@@ -13,7 +13,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -22,8 +22,8 @@ from random import Random
 MOST_SHARE, MOST_MIB = 0.20, 300.0
 #: After the first look, so long is waited before counting.
 SETTLE_S = 6.0
-_TICK_S = 0.5
-_SCHEDMATE = Path(__file__).resolve().parents[1] / ".venv" / "bin" / "schedmate"
+TICK_S = 0.5
+SCHEDMATE = Path(__file__).resolve().parents[1] / ".venv" / "bin" / "schedmate"
 _NOISE = "DEBUG dataloader: worker {a} fetched shard {b} in 12.5 ms"
 
 
@@ -49,7 +49,7 @@ def spent(pid: int) -> tuple[float, float]:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), peak_kib / 1024
 
 
-def write(folder: Path, sources: list[Iterator[str]], per_s: float, until: float) -> int:
+def write(paths: list[Path], sources: Sequence[Iterator[str]], per_s: float, until: float) -> int:
     """Append lines to all logs in turn at ``per_s`` lines a second in all until that time; how many were written."""
     begun, written, turn = time.monotonic(), 0, 0
     while (now := time.monotonic()) < until:
@@ -59,32 +59,32 @@ def write(folder: Path, sources: list[Iterator[str]], per_s: float, until: float
             index = (turn + at) % len(sources)
             count = share + (at < rest)
             if count:
-                with (folder / f"job-{index}.out").open("a", encoding="utf-8") as stream:
+                with paths[index].open("a", encoding="utf-8") as stream:
                     stream.write("".join(next(sources[index]) for _ in range(count)))
         turn, written = (turn + rest) % len(sources), written + due
-        time.sleep(_TICK_S)
+        time.sleep(TICK_S)
     return written
 
 
 def measure(folder: Path, logs: int, per_s: float, seconds: float, every_s: float) -> str:
     """One row of the table."""
     sources = [lines(number, Random(number)) for number in range(logs)]
-    for number, source in enumerate(sources):
-        text = "".join(next(source) for _ in range(200))
-        (folder / f"job-{number}.out").write_text(text, encoding="utf-8")
+    paths = [folder / f"job-{number}.out" for number in range(logs)]
+    for path, source in zip(paths, sources, strict=True):
+        path.write_text("".join(next(source) for _ in range(200)), encoding="utf-8")
     told = folder.parent / "told.jsonl"
     with told.open("w", encoding="utf-8") as output:
         reader = subprocess.Popen(
-            [str(_SCHEDMATE), "progress", str(folder), "--follow", "--json", "--every", str(every_s)], stdout=output
+            [str(SCHEDMATE), "progress", str(folder), "--follow", "--json", "--every", str(every_s)], stdout=output
         )
         try:
             while told.stat().st_size == 0 or told.read_bytes().count(b"\n") < logs:
-                time.sleep(_TICK_S)
+                time.sleep(TICK_S)
                 if reader.poll() is not None:
                     raise SystemExit(f"schedmate progress ended with {reader.returncode}")
-            write(folder, sources, per_s, time.monotonic() + SETTLE_S)
+            write(paths, sources, per_s, time.monotonic() + SETTLE_S)
             before, begun = spent(reader.pid)[0], time.monotonic()
-            written = write(folder, sources, per_s, begun + seconds)
+            written = write(paths, sources, per_s, begun + seconds)
             passed = time.monotonic() - begun
             after, peak = spent(reader.pid)
         finally:

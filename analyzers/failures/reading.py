@@ -14,6 +14,7 @@ from analyzers.failures.keeping import HANDLED_WITHIN_LINES, Keeper
 from analyzers.failures.lookup import described_pod, rank_of_traceback
 from analyzers.failures.marks import GIVES_UP, MARKS, PREVIOUS, Mark
 from analyzers.failures.matcher import LINE_CHARS
+from analyzers.failures.parts import Part
 from analyzers.failures.places import Places
 from analyzers.failures.progressing import Watch
 from analyzers.failures.recognise import CRASH_STACK_LINES, Around, recognise
@@ -22,7 +23,7 @@ from analyzers.failures.sampling import Sampling
 from analyzers.failures.stacks import Stacks
 from analyzers.failures.steps import is_progress
 from analyzers.logs.companions import LogFile
-from analyzers.logs.intake import Warn, read_blocks
+from analyzers.logs.intake import read_blocks
 from analyzers.logs.prefix import Prefix
 from analyzers.types import LogEvidence
 from prompts.redaction import shortened
@@ -59,6 +60,7 @@ class FileReader:
     crowded: int = 0
     matches: int = 0
     renewed: int = 0
+    accounting: list[str] = field(default_factory=list)
     stacks: Stacks = field(default_factory=Stacks)
     above: Above = field(default_factory=Above)
     keeper: Keeper = field(init=False)
@@ -73,25 +75,33 @@ class FileReader:
         self.watch = Watch(self.job.share.steps)
         always = frozenset(marks[mark] for mark in _ALWAYS)
         self.sampling = Sampling(self.job.share, always, frozenset({marks["handled"]}), HANDLED_WITHIN_LINES)
-
-    def read(self) -> None:
-        """Read it from its beginning to its end."""
         folder = _ATTEMPT_FOLDER.search(self.file.name)
         self.attempt = int(folder[1]) if folder else 0
         if self.file.rank is not None:
             self.job.topology.ranks.add(self.file.rank)
-        accounting: list[str] = []
-        for block, is_last in _blocks(self.file, self.job.warn):
-            if block.first == 1:
-                self._begin(block.lines(0, LABEL_LINES))
-            if self.file.kind == "scheduler" and len(accounting) < MOST_ACCOUNTING_LINES:
-                accounting.extend(block.lines(0, MOST_ACCOUNTING_LINES - len(accounting)))
-            if not is_table(accounting):
-                self._block(block, is_last)
-            self.job.scan.lines_in[self.file.name] = block.number(len(block) - 1)
-        if accounting and is_table(accounting):
-            self.job.scan.accounting.append((self.file, accounting))
+
+    def read(self) -> Part:
+        """Read it from its beginning to its end."""
+        return self.finish(read_blocks(self.file, self.job.warn))
+
+    def finish(self, read: Iterable[tuple[int, bytes]]) -> Part:
+        """Read what is left of the file, in blocks."""
+        for block, is_last in _blocks(read):
+            self.take(block, is_last)
+        if self.accounting and is_table(self.accounting):
+            self.job.scan.accounting.append((self.file, self.accounting))
         self._finish()
+        return Part(self.file, self.job.scan, self.job.topology, frozenset(self.ranks_here))
+
+    def take(self, block: Block, is_last: bool) -> None:
+        """Read the next block."""
+        if block.first == 1:
+            self._begin(block.lines(0, LABEL_LINES))
+        if self.file.kind == "scheduler" and len(self.accounting) < MOST_ACCOUNTING_LINES:
+            self.accounting.extend(block.lines(0, MOST_ACCOUNTING_LINES - len(self.accounting)))
+        if not is_table(self.accounting):
+            self._block(block, is_last)
+        self.job.scan.lines_in[self.file.name] = block.number(len(block) - 1)
 
     # -- from line to line --------------------------------------------------------------------------------------
 
@@ -217,7 +227,7 @@ class FileReader:
             topology.owns(rank, event.pid, event.node)
         event.progress_before, event.handled = scan.stream(self.file.name, rank).progress_count, handled
         self.keeper.check_ignored(event, rank)
-        self.over = self.over or _ends_attempt(event)
+        self.over = self.over or ends_attempt(event)
         self.stacks.hold(rank, event)
         if event.signature.role != "informational":
             self.watch.begin(event.line)
@@ -293,15 +303,12 @@ class FileReader:
         self.job.scan.last_attempt[self.file.name] = self.attempt
         own = set() if self.file.rank is None else {self.file.rank}
         self.job.scan.ranks_in[self.file.name] = own or set(self.ranks_here)
-        node = self.job.topology.node(self.file.rank)
-        for rank in self.ranks_here:
-            self.job.topology.place(rank, node)
 
 
-def _blocks(file: LogFile, warn: Warn) -> Iterator[tuple[Block, bool]]:
-    """The blocks of a file, each with whether it is the last one."""
+def _blocks(read: Iterable[tuple[int, bytes]]) -> Iterator[tuple[Block, bool]]:
+    """What is read of a file in blocks, each with whether it is the last one."""
     before: Block | None = None
-    for first, raw in read_blocks(file, warn):
+    for first, raw in read:
         if before is not None:
             yield before, False
         before = Block(first, raw)
@@ -309,6 +316,6 @@ def _blocks(file: LogFile, warn: Warn) -> Iterator[tuple[Block, bool]]:
         yield before, True
 
 
-def _ends_attempt(event: Event) -> bool:
+def ends_attempt(event: Event) -> bool:
     """Whether the line says that all processes of the launch are over; a launch after it is a new attempt."""
     return event.signature.subcategory in _ENDS or (event.writer != "job" and event.signature.id == "launcher-teardown")

@@ -24,6 +24,9 @@ class Rules:
     first_mark: int
     marks: dict[Mark, int]
 
+    def __deepcopy__(self, _: dict[int, object]) -> Rules:
+        return self
+
     def confirmed(self, numbers: Iterable[int], text: str) -> list[int]:
         """Those of the patterns that fit this line."""
         return [number for number in numbers if self.matcher.fits(number, text)]

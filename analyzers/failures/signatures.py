@@ -89,6 +89,9 @@ class Signature:
     reject: tuple[str, ...] = ()
     family: str = ""
 
+    def __deepcopy__(self, _: dict[int, object]) -> Signature:
+        return self
+
     @property
     def regex(self) -> re.Pattern[str]:
         """The pattern, compiled when it is first needed. Raises `re.error`."""

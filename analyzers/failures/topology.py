@@ -44,6 +44,11 @@ _MOST_RANKS = 100_000
 _NO_HOST = frozenset(
     {"rank", "ranks", "is", "the", "not", "clock", "name", "list", "status", "count", "id", "none", "to", "of"}
 )
+#: Maps in which what is said first stands.
+_FIRST_STANDS = (
+    "node_of_rank", "device_of_rank", "rank_of_pci", "device_of_pci", "node_of_ip", "node_of_pod", "ranks_of_pod",
+    "local_of_pid",
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -79,6 +84,22 @@ class Topology:
         if node and not _IP.fullmatch(node):
             self.node_of_rank.setdefault(rank, node)
             self.nodes.add(node)
+
+    def add(self, other: Topology) -> None:
+        """What is said in a later place; what was said before stands."""
+        for name in _FIRST_STANDS:
+            mine = getattr(self, name)
+            for key, value in getattr(other, name).items():
+                mine.setdefault(key, value)
+        for pid, owners in other.ranks_of_pid.items():
+            if len(self.ranks_of_pid) < _MOST_RANKS:
+                self.ranks_of_pid.setdefault(pid, set()).update(owners)
+        self.ranks |= other.ranks
+        self.nodes |= other.nodes
+        self.named |= other.named
+        self.ranged = self.ranged or other.ranged
+        self.node_list = self.node_list or other.node_list
+        self.world = self.world or other.world
 
     def forget(self, node: str) -> None:
         """What was taken for a node is none."""

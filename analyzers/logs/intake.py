@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
 from analyzers.logs.companions import LogFile, describe, is_no_log, recorder_dump, sort_key
@@ -56,8 +57,10 @@ def _ignore(_: str) -> None:
     pass
 
 
-def discover(path: Path, warn: Warn = _ignore) -> list[LogFile]:
+def discover(path: Path, warn: Warn = _ignore, known: Mapping[Path, LogFile] = MappingProxyType({})) -> list[LogFile]:
     """The log files at ``path`` (one file, or a folder recursively), each with what it is, in natural order.
+
+    Files that are ``known`` already, by their path, are not opened.
 
     Devices, FIFOs, sockets, links that leave the folder, hidden files, source code and binary files are left out;
     those that look as if they had been meant are named to ``warn``.
@@ -72,18 +75,18 @@ def discover(path: Path, warn: Warn = _ignore) -> list[LogFile]:
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read ({_reason(error)})", "check its permissions") from None
     if stat.S_ISDIR(mode):
-        return _discover_folder(path, warn)
+        return _discover_folder(path, warn, known)
     if not stat.S_ISREG(mode):
         raise UserError(f"{path}: is a device, pipe or socket, not a file", "save the log to a file first")
-    return [_examine(path, path.name)]
+    return [known.get(path) or _examine(path, path.name)]
 
 
-def _discover_folder(folder: Path, warn: Warn) -> list[LogFile]:
+def _discover_folder(folder: Path, warn: Warn, known: Mapping[Path, LogFile]) -> list[LogFile]:
     found: list[LogFile] = []
     first_problem = ""
     for name, path in sorted(_walk(folder, warn), key=lambda pair: sort_key(pair[0])):
         try:
-            found.append(_examine(path, name))
+            found.append(known.get(path) or _examine(path, name))
         except UserError as error:
             first_problem = first_problem or error.what
             warn(f"{error.what}: skipped")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from analyzers.failures.events import Scan
     from analyzers.failures.topology import Topology
     from analyzers.types import Diagnosis, Echo, LogEvidence
+    from schedmate.commands.diagnose_follow import Contract, Why
     from schedmate.config import Settings
     from schedmate.remembering import Remembering
 
@@ -43,11 +44,26 @@ def diagnose(
     user: Annotated[str, typer.Option("--user", help="Whose job it is.")] = "",
     name: Annotated[str, typer.Option("--name", help="The job's name.")] = "",
     nodes: Annotated[str, typer.Option("--nodes", help="Where it ran, as Slurm lists it: n[01-04],n9.")] = "",
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Tell failures while the logs are written, then the verdict.")
+    ] = False,
+    every: Annotated[float, typer.Option(help="With --follow: seconds between two looks.", min=0.2, max=3600)] = 2.0,
+    for_: Annotated[
+        float | None,
+        typer.Option("--for", help="With --follow: stop after so many seconds.", min=0, show_default=False),
+    ] = None,
+    idle: Annotated[
+        float | None,
+        typer.Option(help="With --follow: stop when nothing was written for so long.", min=0, show_default=False),
+    ] = None,
 ) -> None:
     """Say why a job failed: which rank and node, the line that tells it, and what to do.
 
     Exit code: 0 the job is healthy, 1 a failure was found (or the cause stays unknown), 2 nothing could be read or
     written.
+
+    With --follow, a failure is told once it has stood for 10 s (60 s where no line decides), and what comes of it; the
+    verdict follows when the job has ended, --for or --idle is over, or at Ctrl-C.
 
     Example: schedmate diagnose slurm-4711.out
     """
@@ -60,7 +76,14 @@ def diagnose(
 
     if json_ and markdown:
         raise UserError("--json and --markdown: one of the two", "call it twice")
+    if not follow and (for_ is not None or idle is not None):
+        raise UserError("--for and --idle go with --follow", "add --follow, or leave them out")
     settings = load_settings()
+    why: Why | None = None
+    if follow:
+        if markdown:
+            raise UserError("--markdown does not go with --follow", "call it again when the job has ended")
+        why = _followed(path, settings, every, for_, idle, as_json if json_ else None)
     static, scan, topology = _examine(path, settings)
     found = refine_diagnosis(static, path, settings)
     if past or remember:
@@ -76,11 +99,27 @@ def diagnose(
         from schedmate.diagnosis_report import markdown as as_markdown
 
         typer.echo(as_markdown(found, path.resolve().name), nl=False)
+    elif json_ and why is not None:
+        from schedmate.commands.diagnose_follow import print_event
+
+        print_event("end", why, as_json(found))
     elif json_:
         print_json(as_json(found))
     else:
         _show(found, [(echo, 0) for echo in found.echoes] if all_ else _folded(found.echoes)[:_SHOWN_ECHOES])
     raise typer.Exit(0 if found.category == "none" else 1)
+
+
+def _followed(
+    path: Path, settings: Settings, every_s: float, for_s: float | None, idle_s: float | None, contract: Contract | None
+) -> Why:
+    """Follow the logs until that is over; the verdict is then read as without it."""
+    from schedmate.commands.diagnose_follow import follow, tell_end
+
+    why = follow(path, settings, every_s, for_s, idle_s, contract)
+    if contract is None:
+        tell_end(why)
+    return why
 
 
 def _examine(path: Path, settings: Settings) -> tuple[Diagnosis, Scan, Topology]:
@@ -89,7 +128,7 @@ def _examine(path: Path, settings: Settings) -> tuple[Diagnosis, Scan, Topology]
 
     found, scan, topology, warnings = examine_with_own(path, settings)
     for warning in warnings:
-        err().print(f"[yellow]warning:[/] {_quoted(warning)}", soft_wrap=True)
+        err().print(f"[yellow]warning:[/] {quoted(warning)}", soft_wrap=True)
     return found, scan, topology
 
 
@@ -100,7 +139,7 @@ def _beside_earlier(earlier: Remembering, found: Diagnosis, remember: bool) -> D
         if remember:
             earlier.keep()
     except UserError as error:
-        err().print(f"[yellow]warning:[/] {_quoted(str(error))}", soft_wrap=True)
+        err().print(f"[yellow]warning:[/] {quoted(str(error))}", soft_wrap=True)
         return found
     return judged
 
@@ -126,10 +165,10 @@ def _show(found: Diagnosis, echoes: list[tuple[Echo, int]]) -> None:
 
     screen = out()
     for warning in found.warnings:
-        err().print(f"[yellow]warning:[/] {_quoted(warning)}")
+        err().print(f"[yellow]warning:[/] {quoted(warning)}")
     colour = {"none": "green", "unknown": "yellow"}.get(found.category, "red")
     _line(screen, f"{_verdict(found, colour)}   confidence {found.confidence:.2f}")
-    _line(screen, f"[bold]{_quoted(found.summary)}[/]")
+    _line(screen, f"[bold]{quoted(found.summary)}[/]")
     for label, values in (("ranks", found.culprit_ranks), ("nodes", found.culprit_nodes)):
         if values:
             _line(screen, f"  {label}: {safe(', '.join(map(str, values)))}")
@@ -138,27 +177,27 @@ def _show(found: Diagnosis, echoes: list[tuple[Echo, int]]) -> None:
     if found.echoes:
         _line(screen, f"Put aside: {look_like_a_cause(len(found.echoes))}")
         for echo, more in echoes:
-            _line(screen, f"  [dim]{_quoted(echo.file)}:{echo.line}  {_quoted(echo.text, _ECHO_COLUMNS)}[/]")
+            _line(screen, f"  [dim]{quoted(echo.file)}:{echo.line}  {quoted(echo.text, _ECHO_COLUMNS)}[/]")
             _line(
-                screen, f"    [italic]{_quoted(echo.why)}[/]" + (f" [dim](and {more} more like it)[/]" if more else "")
+                screen, f"    [italic]{quoted(echo.why)}[/]" + (f" [dim](and {more} more like it)[/]" if more else "")
             )
         left = len(found.echoes) - sum(1 + more for _, more in echoes)
         hidden = f"{left} more; " if left else ""
         if left or any(more for _, more in echoes):
             _line(screen, f"  [dim]... {hidden}--all shows every line[/]")
     for note in found.past:
-        _line(screen, f"[bold]Before:[/] {_quoted(note.says)}")
+        _line(screen, f"[bold]Before:[/] {quoted(note.says)}")
     retry = {True: "running it again may help", False: "running it again unchanged will not help", None: ""}
     _line(
         screen,
         f"[bold]Do:[/] {safe(found.action)}" + (f" ({retry[found.retryable]})" if retry[found.retryable] else ""),
     )
-    _line(screen, _quoted(found.explanation))
+    _line(screen, quoted(found.explanation))
     if found.plan is not None:
         for number, step in enumerate(found.plan.steps, 1):
-            _line(screen, f"  {number}. {_quoted(step.says)}")
+            _line(screen, f"  {number}. {quoted(step.says)}")
         if cost := cost_in_words(found.plan):
-            _line(screen, f"  [dim]{_quoted(cost)}[/]")
+            _line(screen, f"  [dim]{quoted(cost)}[/]")
 
 
 def _verdict(found: Diagnosis, colour: str) -> str:
@@ -169,15 +208,15 @@ def _verdict(found: Diagnosis, colour: str) -> str:
 
 def _evidence(screen: Console, lines: tuple[LogEvidence, ...], colour: str) -> None:
     """The quoted lines: in a box on a terminal, else one a line, so that they can be searched and copied."""
-    quoted = [f"[dim]{_quoted(e.file)}:{e.line}[/]  {_quoted(e.text)}" for e in lines]
-    first, *rest = quoted
+    shown = [f"[dim]{quoted(e.file)}:{e.line}[/]  {quoted(e.text)}" for e in lines]
+    first, *rest = shown
     if screen.is_terminal:
         from rich.panel import Panel
 
         screen.print(Panel("\n".join([f"[bold]{first}[/]", *rest]), title="evidence", title_align="left", style=colour))
         return
     _line(screen, "Evidence:")
-    for text in quoted:
+    for text in shown:
         _line(screen, f"  {text}")
 
 
@@ -186,7 +225,7 @@ def _line(screen: Console, text: str) -> None:
     screen.print(text, soft_wrap=not screen.is_terminal)
 
 
-def _quoted(text: str, most_columns: int | None = None) -> str:
+def quoted(text: str, most_columns: int | None = None) -> str:
     """Untrusted text without secrets and control characters, shortened visibly."""
     from prompts.redaction import redact
 

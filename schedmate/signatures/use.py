@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from analyzers.failures import Diagnoser, examine
 from analyzers.types import Diagnosis
 from schedmate.config import Settings
-from schedmate.signatures.folder import SignatureFolder, active_signatures
+from schedmate.signatures.folder import SignatureFolder, active_signatures, shipped_signatures
 
 if TYPE_CHECKING:
+    from analyzers.failures import Signature
     from analyzers.failures.events import Scan
     from analyzers.failures.topology import Topology
 
@@ -26,6 +27,14 @@ def examine_with_own(path: Path, settings: Settings) -> tuple[Diagnosis, Scan, T
     folder = SignatureFolder(settings.path("signatures.dir"))
     diagnoser, warnings = _diagnoser(folder.path, folder.state())
     return (*(diagnoser.examine(path) if diagnoser is not None else examine(path)), warnings)
+
+
+def signatures_in_use(settings: Settings) -> tuple[tuple[Signature, ...], tuple[str, ...]]:
+    """All signatures that `examine_with_own` goes by, and which files could not be used."""
+    if not settings.text("signatures.dir"):
+        return shipped_signatures(), ()
+    folder = SignatureFolder(settings.path("signatures.dir"))
+    return active_signatures(folder) or shipped_signatures(), tuple(folder.warnings)
 
 
 @lru_cache(maxsize=2)
