@@ -188,13 +188,13 @@ def _knows(policy: str, estimates: str) -> str:
     return KNOWS.get(estimates, f"{estimates} hints") if uses_estimates(policy_named(policy)) else "nothing of runtimes"
 
 
-def put_between(text: str, new: str) -> str:
+def put_between(text: str, new: str, marks: tuple[str, str] = (BEGIN, END)) -> str:
     """The document with ``new`` between the marks. Raises `UserError` where these are missing."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = text.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
     if not begin or not end:
-        raise UserError("the marks of the scoreboard are not in the file", f"put {BEGIN} and {END} into it")
-    return f"{before}{BEGIN}\n\n{new}\n{END}{after}"
+        raise UserError("the marks of the table are not in the file", f"put {marks[0]} and {marks[1]} into it")
+    return f"{before}{begin}\n\n{new}\n{end}{after}"
 
 
 def main() -> int:

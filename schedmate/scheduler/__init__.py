@@ -35,8 +35,10 @@ from schedmate.scheduler.cluster_types import ClusterSpec, PoolSpec
 from schedmate.scheduler.demand import Demand, Role
 from schedmate.scheduler.disruption import Disruption
 from schedmate.scheduler.explain import Explanation
+from schedmate.scheduler.gate import Gate, Trust
+from schedmate.scheduler.lanes import OverQuota, Unschedulable
 from schedmate.scheduler.policies import POLICIES, Policy
-from schedmate.scheduler.scheduler import OverQuota, Scheduler, Unschedulable
+from schedmate.scheduler.scheduler import Scheduler
 from schedmate.scheduler.services import replicas
 from schedmate.scheduler.tenants import Queueing, Quota, Tenant
 from schedmate.scheduler.types import Decision, Hints, Job, Placement, Preemption, Reservation
@@ -49,6 +51,7 @@ __all__ = [
     "Demand",
     "Disruption",
     "Explanation",
+    "Gate",
     "Hints",
     "Job",
     "OverQuota",
@@ -62,6 +65,7 @@ __all__ = [
     "Role",
     "Scheduler",
     "Tenant",
+    "Trust",
     "Unschedulable",
     "replicas",
 ]

@@ -69,7 +69,8 @@ class Sooner:
 class Explanation:
     """About one job as of ``at_s``. ``verdict`` and ``reason`` are those of its `Decision`; ``ahead`` counts those that
     wait before it. ``expected_start_s`` lies between ``earliest_s`` and ``latest_s``; all None where it has no plan,
-    and ``guaranteed_start_s`` where hard limits do not tell."""
+    and ``guaranteed_start_s`` where hard limits do not tell. ``hints``: how those about it are used, under gated
+    policies."""
 
     job_id: str
     at_s: float
@@ -82,6 +83,7 @@ class Explanation:
     latest_s: float | None = None
     guaranteed_start_s: float | None = None
     sooner: tuple[Sooner, ...] = ()
+    hints: str = ""
 
     def words(self) -> str:
         """One or two lines that an operator understands."""
@@ -92,6 +94,8 @@ class Explanation:
             line += f"; would start now but for {', or but for '.join(each.words() for each in self.blockers)}"
         if self.expected_start_s is None and self.ahead:
             line += f"; {self.ahead} jobs wait before it"
+        if self.hints:
+            line += f"; {self.hints}"
         return line + (f"\nwould start now with {', or '.join(each.words for each in self.sooner)}" * bool(self.sooner))
 
 
@@ -103,7 +107,8 @@ def _some(names: Sequence[str]) -> str:
 def explain(scheduler: Scheduler, slot: int, now: float) -> Explanation:
     """Costs some cycles of the scheduler, and leaves no trace. ``ValueError`` if the slot holds no job."""
     decision, state = scheduler.decision(slot, now), scheduler.state
-    found = Explanation(decision.job_id, now, decision.verdict, decision.reason)
+    hints = "" if scheduler.hearing is None else scheduler.hearing.words(slot)
+    found = Explanation(decision.job_id, now, decision.verdict, decision.reason, hints=hints)
     if state.table.shares[slot] is not None:
         return found
     expected_s, guaranteed_s = decision.expected_start_s, decision.guaranteed_start_s

@@ -39,6 +39,10 @@ FIRST_S = -LONGEST_GRACE_S
 PATIENCE = 2.0
 
 
+#: The name of a policy that is gated ends in this.
+GATED = "+gate"
+
+
 class Assumed(NamedTuple):
     """Seconds of runtime. ``ends_s``: plans expect it to have ended after this. ``within_s``: it is taken to end within
     this when it asks to pass a job with an expected start. ``limit_s``: it is ended at this, whatever it does. Infinite
@@ -112,6 +116,8 @@ class Policy:
         infinite where gangs never grow.
     suspect_half_life_s : the faults of a node count half as much after this time, see `faults`.
     confidence : a hint counts as reason to let a preemptible job pass if its ``high_s`` holds with this probability.
+    gated : hints are believed of whom they have proved to be worth it, see `gate`. It holds for every policy that looks
+        at hints.
     placement : where jobs go, see `placement.choices`. It holds for every policy.
     defragment : running jobs are moved within this budget; None to leave them where they are.
     preempts : preemptible jobs are evicted for jobs of a higher class, and for what a tenant is guaranteed.
@@ -145,6 +151,7 @@ class Policy:
     spared_s: float = 4 * 3600.0
     placement: str = "e-binpack"
     defragment: Disruption | None = None
+    gated: bool = False
 
     def __post_init__(self) -> None:
         if self.ranking is not None and (
@@ -157,6 +164,8 @@ class Policy:
             raise ValueError(f"policy {self.name} can not evict for others: nothing starts before what is planned")
         if self.ageing_s < math.inf and self.order in (by_estimate, by_area, by_grace):
             raise ValueError(f"policy {self.name} can not let jobs age: its order does not look at how long they wait")
+        if self.gated and self.assume is not expected:
+            raise ValueError(f"policy {self.name} can not be gated: it does not look at hints")
         if self.patience is not None and self.starts_by_plan:
             raise ValueError(f"policy {self.name} has a plan for everybody: nobody has to be patient for one")
 
@@ -171,6 +180,11 @@ class Policy:
         return self.reservations is not None or (
             self.patience is None and self.ranking is None and self.factors is None
         )
+
+    def with_gate(self) -> Policy:
+        """This policy, believing hints of those only who have proved to be worth it; its name ends in `GATED`.
+        ``ValueError`` if it looks at no hints."""
+        return self if self.gated else replace(self, name=self.name + GATED, gated=True)
 
     def with_queue_layer(self) -> Policy:
         """This policy with the full queue layer; the same one if it has it. ``ValueError`` with `Patience`, a
@@ -256,7 +270,12 @@ def expected(job: Job) -> Assumed:
     hints = job.hints
     if hints is not None and hints.expected_s is not None and hints.high_s is not None:
         return Assumed(min(hints.expected_s, limit_s), min(hints.high_s, limit_s), limit_s)
-    return Assumed(UNKNOWN_RUNTIME_S if job.limit_s is None else limit_s, limit_s, limit_s)
+    return Assumed(unhinted_s(job), limit_s, limit_s)
+
+
+def unhinted_s(job: Job) -> float:
+    """Seconds after which a job is `expected` to have ended whose hints are not looked at."""
+    return UNKNOWN_RUNTIME_S if job.limit_s is None else max(SHORTEST_LIMIT_S, job.limit_s)
 
 
 #: By name, so that a policy can be written down.

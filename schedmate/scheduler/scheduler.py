@@ -28,37 +28,29 @@ from schedmate.scheduler.actions.stand_by import stand_by
 from schedmate.scheduler.applying import Book, apply
 from schedmate.scheduler.changes import change_hints, change_tenants
 from schedmate.scheduler.claims import SHORTEST_SPAN_S
-from schedmate.scheduler.classes import QueueLane
 from schedmate.scheduler.cluster import Cluster
 from schedmate.scheduler.cluster_types import ClusterSpec, Health
-from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.elastic import slowest
-from schedmate.scheduler.eligible import acceptable, within_quota
 from schedmate.scheduler.events import Effect, Event
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.explain import Explanation, explain
 from schedmate.scheduler.factors import Accounts
 from schedmate.scheduler.faults import MOST_FAULTS, mend, repair_or_release, struck
+from schedmate.scheduler.gate import Gate
+from schedmate.scheduler.hearing import Hearing
+from schedmate.scheduler.lanes import Lanes
 from schedmate.scheduler.outlook import Outlook
-from schedmate.scheduler.pending import Lane, PendingQueue
+from schedmate.scheduler.pending import PendingQueue
 from schedmate.scheduler.placement import why_not
 from schedmate.scheduler.placement.choices import rule_named
 from schedmate.scheduler.policies import Policy
 from schedmate.scheduler.promises import is_told
-from schedmate.scheduler.queue_layer import QueueLayer, assumed_again, class_of, queue_layer
+from schedmate.scheduler.queue_layer import QueueLayer, assumed_again, queue_layer
 from schedmate.scheduler.reasons import why_waiting
 from schedmate.scheduler.state import JobTable, State
-from schedmate.scheduler.tenants import Tenant, TenantUse
-from schedmate.scheduler.transaction import Transaction, asked_milli
+from schedmate.scheduler.tenants import Tenant
+from schedmate.scheduler.transaction import Transaction
 from schedmate.scheduler.types import Decision, Hints, Job, Placement, Preemption, Reservation
-
-
-class Unschedulable(ValueError):  # noqa: N818
-    """No pool could ever hold the job; the text says why."""
-
-
-class OverQuota(Unschedulable):
-    """The quota of its tenant could never hold the job."""
 
 
 class Scheduler:
@@ -102,8 +94,8 @@ class Scheduler:
         else:
             first = () if policy.factors is None else (prioritise,)
             self.actions = (*first, allocate, reserve, backfill) if plans else (allocate,)
-        self._lanes: dict[tuple[int, str | None], tuple[Lane, Demand]] = {}
-        self._queue_lanes: dict[tuple[object, ...], tuple[QueueLane, Demand]] = {}
+        self.lanes = Lanes(self.state)
+        self.hearing = Hearing(self.state) if policy.gated else None
         self._sequence = 0
         self._last_s = self._idle_until_s = -math.inf
         self._book: Book | None = None
@@ -113,12 +105,17 @@ class Scheduler:
     def submit(self, job: Job) -> int:
         """Queue a job and return its slot. Raises `Unschedulable` when even an empty cluster could not hold it, or when
         it asks for what only policies with the full queue layer know."""
+        if self.hearing is None:
+            return self._submit(job)
+        slot = self._submit(self.hearing.believed(job))
+        self.hearing.enter(slot, job)
+        return slot
+
+    def _submit(self, job: Job) -> int:
         state = self.state
         if state.layer is not None:
             return self._submit_layered(state.layer, job)
-        if job.demand is not None or job.priority or job.tenant is not None or job.gpu_types:
-            self._refuse_what_is_ignored(job)
-        lane, demand = self._lanes.get((job.gpus, job.gpu_type)) or self._lane_for(job)
+        lane, demand = self.lanes.plain(job)
         table, policy, factors = state.table, state.policy, state.policy.factors
         slot = table.slot()
         if factors is None:
@@ -143,8 +140,7 @@ class Scheduler:
 
     def _submit_layered(self, layer: QueueLayer, job: Job) -> int:
         state, policy = self.state, self.state.policy
-        key = (job.gpus, job.gpu_type, job.gpu_types, job.demand, job.tenant, job.priority, _memory_hint(job))
-        lane, demand = self._queue_lanes.get(key) or self._queue_lane_for(layer, job, key)
+        lane, demand = self.lanes.layered(layer, job)
         if state.cluster.outlook is not None:
             state.cluster.outlook.observe(demand)
         table = state.table
@@ -181,15 +177,23 @@ class Scheduler:
             raise ValueError("pools that are known by counts only learn nothing of the jobs to come")
         self.state.cluster.outlook.recall(outlook)
 
-    def lanes_of(self, job: Job) -> tuple[Lane | None, QueueLane | None, Demand]:
-        """Where a job would wait, without the full queue layer or with it, and what it asks for. `Unschedulable` as for
-        `submit`."""
-        if self.state.layer is None:
-            self._refuse_what_is_ignored(job)
-            return self._lane_for(job)[0], None, Demand.plain(job.gpus)
-        key = (job.gpus, job.gpu_type, job.gpu_types, job.demand, job.tenant, job.priority, _memory_hint(job))
-        lane, demand = self._queue_lanes.get(key) or self._queue_lane_for(self.state.layer, job, key)
-        return None, lane, demand
+    def told(self, slot: int) -> Job:
+        """The job in ``slot`` as it was submitted, with the hints that were last given, believed or not. ``ValueError``
+        if the slot holds no job."""
+        job = self.state.table.present(slot)
+        return job if self.hearing is None else self.hearing.told(slot, job)
+
+    @property
+    def gate(self) -> Gate | None:
+        """How the hints of each source about each owner have turned out; None under policies that are not gated."""
+        return None if self.hearing is None else self.hearing.gate
+
+    def recall_gate(self, gate: Gate) -> None:
+        """Go on with what an earlier scheduler had found out about hints: call this after a restart, before the jobs
+        are submitted again. ``ValueError`` under policies that are not gated."""
+        if self.hearing is None:
+            raise ValueError(f"policy {self.state.policy.name} is not gated: nothing is found out about hints")
+        self.hearing.gate.recall(gate)
 
     def explain(self, slot: int, now: float | None = None) -> Explanation:
         """Why the job in ``slot`` waits, when it starts, what would start it sooner; ``now`` None is the time of the
@@ -205,6 +209,8 @@ class Scheduler:
         transaction.begin()
         transaction.withdraw(slot)
         transaction.commit()
+        if self.hearing is not None:
+            self.hearing.leave(slot)
 
     def evict(self, slot: int, now: float) -> None:
         """Take a running job off its GPUs and let it wait again at the head of its class, with the work that it has
@@ -225,12 +231,14 @@ class Scheduler:
 
     def update_hints(self, slot: int, hints: Hints | None, now: float) -> None:
         """What is predicted of the waiting or running job in ``slot`` has changed."""
+        if self.hearing is not None:
+            hints = self.hearing.changed(slot, hints)
         change_hints(self.state, slot, hints, now)
 
     def set_tenants(self, tenants: Sequence[Tenant], now: float) -> None:
         """Another tenant tree, see `changes.change_tenants`."""
         change_tenants(self.state, tenants, now)
-        self._queue_lanes.clear()
+        self.lanes.forget()
 
     def set_node_health(self, pool: str, node: int, health: Health, now: float) -> list[int]:
         """A node is cordoned, drained, lost or comes back; returns the slots of the jobs that have lost their GPUs and
@@ -310,6 +318,8 @@ class Scheduler:
     def end(self, slot: int, now: float) -> None:
         """The job in ``slot`` has ended, for whatever reason. ``ValueError`` if it does not run."""
         self._check_runs(slot)
+        if self.hearing is not None:
+            self.hearing.end(slot, now)
         transaction = self.transaction
         transaction.begin()
         transaction.stop(slot, now)
@@ -341,6 +351,8 @@ class Scheduler:
 
     def _cycle(self, now: float) -> list[int]:
         layer = self.state.layer
+        if self.hearing is not None:
+            self.hearing.settle(now)
         if layer is not None and now < self._idle_until_s and layer.is_idle and not self.state.fresh:
             self._last_s, layer.evicted, layer.resized = now, (), ()
             layer.migrated = ()
@@ -433,57 +445,3 @@ class Scheduler:
             behind = "would delay the reserved start of" if state.reservations else "stands behind"
             reasons.append(f"{behind} job {head.job_id}")
         return "; ".join(reasons) or "no cycle has run since it was submitted"
-
-    def _refuse_what_is_ignored(self, job: Job) -> None:
-        """A job of the plain queue has a size, a GPU type, and times; it must not believe that more is looked at."""
-        more = {
-            "a demand with conditions or roles": job.demand is not None and not job.demand.is_plain,
-            "a priority class": job.priority and not (self.state.policy.factors and self.state.policy.factors.qos),
-            "a tenant": job.tenant is not None,
-            "several GPU types": job.gpu_types,
-        }
-        asked = [words for words, given in more.items() if given]
-        if asked:
-            raise Unschedulable(
-                f"job {job.job_id} has {' and '.join(asked)}, which policy {self.state.policy.name} does not look at: "
-                "take core, or Policy.with_queue_layer()"
-            )
-
-    def _lane_for(self, job: Job) -> tuple[Lane, Demand]:
-        cluster, demand = self.state.cluster, Demand.plain(job.gpus)
-        pools = cluster.pools_for(demand, job.gpu_type)
-        if not pools:
-            if job.gpu_type is not None and job.gpu_type not in cluster.by_name:
-                raise Unschedulable(f"job {job.job_id} asks for GPUs of type {job.gpu_type}, which no pool has")
-            largest = max(p.gpus for p in cluster.spec.pools if job.gpu_type in (None, p.name))
-            raise Unschedulable(f"job {job.job_id} asks for {job.gpus} GPUs, the largest pool has {largest}")
-        found = self._lanes[job.gpus, job.gpu_type] = self.state.queue.lane(pools), demand
-        return found
-
-    def _queue_lane_for(self, layer: QueueLayer, job: Job, key: tuple[object, ...]) -> tuple[QueueLane, Demand]:
-        cluster, demand, tree = self.state.cluster, job.demand or Demand.plain(job.gpus), layer.tree
-        tenant = tree.numbers.get(job.tenant or "")
-        if tenant is None:
-            raise Unschedulable(f"job {job.job_id} belongs to tenant {job.tenant}, which is not known")
-        found = acceptable(cluster, job, demand)
-        if not found:
-            raise Unschedulable(f"job {job.job_id} {self._why_never(demand, job.gpu_types or (job.gpu_type,))}")
-        empty = TenantUse(tree)
-        allowed = found if layer.use is None else within_quota(cluster, empty, tenant, demand, found)
-        if not allowed:
-            milli = asked_milli(demand, cluster.spec.pools[found[0]])
-            raise OverQuota(f"job {job.job_id}: {empty.why_not(tenant, found[0], milli)}, it can never start")
-        lane = layer.queue.lane(tenant, *class_of(self.state.policy, job), tuple(allowed))
-        self._queue_lanes[key] = lane, demand
-        return lane, demand
-
-    def _why_never(self, demand: Demand, types: tuple[str | None, ...]) -> str:
-        cluster = self.state.cluster
-        wanted = [i for i, pool in enumerate(cluster.spec.pools) if None in types or pool.name in types]
-        if not wanted:
-            return f"asks for GPUs of type {' or '.join(map(str, types))}, which no pool has"
-        return "; ".join(dict.fromkeys(cluster.why_never(demand, pool) for pool in wanted))
-
-
-def _memory_hint(job: Job) -> float | None:
-    return job.hints.gpu_memory_mib if job.hints is not None else None

@@ -157,7 +157,7 @@ def _restore(scheduler: Scheduler, slot: int, kept: list[Any]) -> None:
 def _become(scheduler: Scheduler, slot: int, other: Job) -> None:
     """Put another job at the place of the one in ``slot``, which waits nowhere. ``ValueError`` if it can never run."""
     state, table = scheduler.state, scheduler.state.table
-    lane, queue_lane, demand = scheduler.lanes_of(other)
+    lane, queue_lane, demand = scheduler.lanes.of(other)
     old = table.entries[slot]
     key = old[0] if old[0] == -math.inf else state.policy.order(other, state.cluster.spec.gpus)
     table.jobs[slot], table.demands[slot], table.gpus[slot] = other, demand, demand.gpus

@@ -50,6 +50,24 @@ class OfAccounts:
         self._estimates.ended(record)
 
 
+class OfOwners:
+    """Other estimates, of jobs whose hints are the word of their user, else of their tenant, if the estimates do not
+    say whose word it is."""
+
+    def __init__(self, estimates: Estimates) -> None:
+        self._estimates = estimates
+        self.name, self.learns = estimates.name, estimates.learns
+
+    def job(self, record: JobRecord) -> Job:
+        """The job with its account."""
+        job = self._estimates.job(record)
+        return job if job.account is not None else replace(job, account=record.user or record.tenant)
+
+    def ended(self, record: JobRecord) -> None:
+        """Hand on the ended job."""
+        self._estimates.ended(record)
+
+
 def tenant_names(tenants: Iterable[Tenant]) -> Iterator[str]:
     """All names of a tree, parents before children."""
     for tenant in tenants:

@@ -11,19 +11,25 @@ import numpy as np
 from analyzers.types import JobRecord
 from prompts.errors import UserError
 from schedmate.scheduler import POLICIES, ClusterSpec, Policy, Scheduler, Tenant
+from schedmate.scheduler.policies import GATED
 from schedmate.simulator.conditions import Conditions
 from schedmate.simulator.estimates import Estimates, Perfect
-from schedmate.simulator.of_tenants import OfAccounts, OfTenants, tenant_names
+from schedmate.simulator.of_tenants import OfAccounts, OfOwners, OfTenants, tenant_names
 from schedmate.simulator.replay import replay
 from schedmate.simulator.result import Result
 from schedmate.simulator.run_log import Floats, RunLog
 
 
 def policy_named(name: str) -> Policy:
-    """The policy of that name. Raises `UserError` with the names there are."""
-    if name not in POLICIES:
-        raise UserError(f"no policy named {name!r}", f"known: {', '.join(POLICIES)}")
-    return POLICIES[name]
+    """The policy of that name; gated if that ends in ``+gate``, as in ``core+gate``. Raises `UserError` with the names
+    there are."""
+    base, gated = name.removesuffix(GATED), name.endswith(GATED)
+    if base not in POLICIES:
+        raise UserError(f"no policy named {base!r}", f"known: {', '.join(POLICIES)}")
+    try:
+        return POLICIES[base].with_gate() if gated else POLICIES[base]
+    except ValueError as error:
+        raise UserError(str(error), f"leave out {GATED}") from None
 
 
 def simulate(
@@ -61,6 +67,8 @@ def simulate(
     oracle = conditions.known(estimates if estimates is not None else Perfect(), chosen)
     if chosen.factors is not None:
         oracle = OfAccounts(oracle)
+    if chosen.gated:
+        oracle = OfOwners(oracle)
     log = RunLog(places={} if keep_placements else None, tenants=[] if tenants else None)
     owned = OfTenants(oracle, tenants)
     if conditions.faults is not None:

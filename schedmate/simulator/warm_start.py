@@ -79,7 +79,7 @@ def put_running(
             slots.append(None)
             continue
         slots.append(slot)
-        _, queue_lane, demand = scheduler.lanes_of(job)
+        _, queue_lane, demand = scheduler.lanes.of(job)
         lane = state.table.lanes[slot] or queue_lane
         for pool in lane.pools if lane is not None else ():
             shares = state.place(state.cluster.pools[pool], demand)

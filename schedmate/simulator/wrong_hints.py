@@ -126,9 +126,10 @@ class OneLies:
 
     def job(self, record: JobRecord) -> Job:
         """All hints come from one source, as those that users give do."""
-        is_lie = self._owners.of(record) == self._liar
-        job = (self._lie if is_lie else self._truth).job(record)
-        return job if job.hints is None else replace(job, hints=replace(job.hints, source="user"))
+        owner = self._owners.of(record)
+        job = (self._lie if owner == self._liar else self._truth).job(record)
+        hints = None if job.hints is None else replace(job.hints, source="user")
+        return replace(job, hints=hints, account=record.user or owner)
 
     def ended(self, record: JobRecord) -> None:
         """Nothing to learn."""

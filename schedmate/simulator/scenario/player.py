@@ -129,6 +129,8 @@ class Player:
         """A new scheduler, told what runs and what waits, as after a crash."""
         old = self.scheduler
         new = self.scheduler = self._new_scheduler()
+        if old.gate is not None:
+            new.recall_gate(old.gate)
         slots = sorted(self._names, key=lambda slot: setup.queue_place(old, slot))
         names, self._names = self._names, {}
         for slot in slots:

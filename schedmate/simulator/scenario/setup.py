@@ -237,9 +237,7 @@ def queue_place(core: Scheduler, slot: int) -> tuple[bool, tuple[float, ...]]:
 def carry_over(old: Scheduler, slot: int, new: Scheduler) -> int:
     """Tell a new scheduler about a job of the old one, running where it runs; returns its slot there."""
     table = old.state.table
-    moved, shares = table.jobs[slot], table.shares[slot]
-    if moved is None:
-        raise ValueError(f"slot {slot} holds no job")
+    moved, shares = old.told(slot), table.shares[slot]
     copy = new.submit(moved)
     if shares is not None:
         new.transaction.begin()

@@ -62,6 +62,18 @@ def test_wrong_hints_are_played_and_said_to_be_wrong(schedmate: Run, trace: Path
     assert any("wrong on purpose" in warning for warning in found["warnings"])
 
 
+def test_a_gated_policy_stands_beside_the_one_that_is_not(schedmate: Run, trace: Path) -> None:
+    words = ("simulate", trace, "--format", "csv", *COLUMNS, "--nodes", 2, "--estimates", "hostile")
+    found = answer(schedmate(*words, "--policy", "core,core+gate", "--json"))
+    assert list(found["policies"]) == ["core", "core+gate"]
+    without = answer(schedmate(*words[:-1], "requested", "--policy", "core", "--json"))
+    gated, plain = found["policies"]["core+gate"], without["policies"]["core"]
+    assert gated["queueing_s"] == plain["queueing_s"]  # too few have ended for anything to be believed
+    assert found["policies"]["core"]["queueing_s"] != plain["queueing_s"]
+    done = schedmate(*words, "--policy", "fifo+gate")
+    assert done.returncode == 2 and "does not look at hints" in done.stderr
+
+
 def test_estimates_that_there_are_not_are_told_with_those_that_there_are(schedmate: Run, trace: Path) -> None:
     done = schedmate("simulate", trace, *COLUMNS, "--format", "csv", "--nodes", 2, "--estimates", "noisy:much")
     assert done.returncode == 2

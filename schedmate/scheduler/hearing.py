@@ -1,0 +1,154 @@
+"""Between the gate and the jobs that are present: what was said of each, what of it is believed, how it turned out.
+
+Judged is of every source the last that it said of a job before the job started, else the first that it said later.
+What happens at one moment is taken in when the next cycle begins, in an order of its own, so that it does not matter in
+which order equal events came. When the hints of somebody come to be used, or are not used any more, the waiting jobs
+take their new place; running ones keep what was believed when they started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from schedmate.scheduler.changes import change_hints
+from schedmate.scheduler.gate import Gate, Seen, Who
+from schedmate.scheduler.policies import unhinted_s
+from schedmate.scheduler.state import State
+from schedmate.scheduler.types import Hints, Job
+
+
+@dataclass(slots=True)
+class _Claim:
+    """``hints`` are those that were last given; ``said_s``, by source, the ones that are judged."""
+
+    owner: str
+    blind_s: float
+    hints: Hints | None
+    said_s: dict[str, float] = field(default_factory=dict)
+
+
+class Hearing:
+    """What was said of the jobs that are present."""
+
+    __slots__ = ("_by_owner", "_claims", "_state", "_used", "gate")
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.gate = Gate()
+        self._claims: dict[int, _Claim] = {}
+        #: Slots of the jobs that something was said of, by owner and source.
+        self._by_owner: dict[Who, dict[int, None]] = {}
+        #: Of the same, whether their hints are used: by that the waiting ones of their jobs have their place.
+        self._used: dict[Who, bool] = {}
+
+    def believed(self, job: Job) -> Job:
+        """The job with what is believed of the hints that came with it."""
+        hints = job.hints
+        if hints is None or hints.expected_s is None:
+            return job
+        found = self._believed(_owner(job), hints)
+        return job if found is hints else replace(job, hints=found)
+
+    def _believed(self, owner: str, hints: Hints) -> Hints:
+        """The times as far as the gate lets them pass. How much memory is wanted and how busy the GPUs will be gains
+        nobody a place."""
+        if hints.expected_s is None or hints.high_s is None:
+            return hints
+        factor = self.gate.factor((owner, hints.source))
+        if factor is None:
+            return replace(hints, expected_s=None, high_s=None)
+        if factor == 1.0:
+            return hints
+        return replace(hints, expected_s=factor * hints.expected_s, high_s=factor * hints.high_s)
+
+    def enter(self, slot: int, job: Job) -> None:
+        """A job was submitted, with these hints."""
+        self._claims[slot] = _Claim(_owner(job), unhinted_s(job), None)
+        self._note(slot, job.hints)
+
+    def changed(self, slot: int, hints: Hints | None) -> Hints | None:
+        """There are other hints about a job; what is believed of them."""
+        claim = self._claims[slot]
+        self._note(slot, hints)
+        return hints if hints is None else self._believed(claim.owner, hints)
+
+    def _note(self, slot: int, hints: Hints | None) -> None:
+        claim, table = self._claims[slot], self._state.table
+        claim.hints = hints
+        if hints is None or hints.expected_s is None:
+            return
+        if hints.source not in claim.said_s or (table.shares[slot] is None and not table.evictions[slot]):
+            limit_s = self._state.table.assumed[slot].limit_s
+            claim.said_s[hints.source] = min(hints.expected_s, limit_s)
+            who = claim.owner, hints.source
+            if who not in self._by_owner:
+                self._by_owner[who], self._used[who] = {}, self.gate.factor(who) is not None
+            self._by_owner[who][slot] = None
+
+    def told(self, slot: int, job: Job) -> Job:
+        """The job with the hints that were last given."""
+        claim = self._claims[slot]
+        return job if job.hints is claim.hints else replace(job, hints=claim.hints)
+
+    def words(self, slot: int) -> str:
+        """For people: how the hints about a job are used; empty where there are none."""
+        claim = self._claims[slot]
+        if claim.hints is None or claim.hints.expected_s is None:
+            return ""
+        return self.gate.trust((claim.owner, claim.hints.source)).words()
+
+    def leave(self, slot: int) -> None:
+        """The job was taken back before it ran to an end."""
+        claim = self._claims.pop(slot)
+        for source in claim.said_s:
+            who = claim.owner, source
+            slots = self._by_owner[who]
+            del slots[slot]
+            if not slots:
+                del self._by_owner[who], self._used[who]
+
+    def end(self, slot: int, now: float) -> None:
+        """The running job ends now."""
+        claim, table = self._claims[slot], self._state.table
+        said_s = {(claim.owner, source): each_s for source, each_s in claim.said_s.items()}
+        job, gpus = table.present(slot), table.demands[slot].gpus
+        self.gate.end(job.job_id, said_s, claim.blind_s, gpus, self._ran_s(slot, now))
+        self.leave(slot)
+
+    def _ran_s(self, slot: int, now: float) -> float:
+        table = self._state.table
+        return table.done_s[slot] + table.work_s(slot, now)
+
+    def settle(self, now: float) -> None:
+        """A cycle begins: take in what has ended, and put waiting jobs where they belong by what is known now."""
+        due = self.gate.take_in()
+        if not due:
+            return
+        self.gate.look([(key, self._running(key, now)) for key in due])
+        for who, slots in self._by_owner.items():
+            used = self.gate.factor(who) is not None
+            if used is not self._used[who]:
+                self._used[who] = used
+                self._put_in_place(slots, now)
+
+    def _running(self, key: Who | str, now: float) -> Iterator[Seen]:
+        """The running jobs of an owner, or of all who are new to a source."""
+        table = self._state.table
+        for who in (
+            [key] if isinstance(key, tuple) else [each for each in self._by_owner if self.gate.is_new(each, key)]
+        ):
+            for slot in self._by_owner.get(who, ()):
+                if table.shares[slot] is not None:
+                    claim = self._claims[slot]
+                    yield Seen(claim.said_s[who[1]], claim.blind_s, table.demands[slot].gpus, self._ran_s(slot, now))
+
+    def _put_in_place(self, slots: dict[int, None], now: float) -> None:
+        for slot in slots:
+            claim = self._claims[slot]
+            if self._state.table.live[slot] is not None and claim.hints is not None:
+                change_hints(self._state, slot, self._believed(claim.owner, claim.hints), now)
+
+
+def _owner(job: Job) -> str:
+    return job.account or job.tenant or ""
