@@ -31,8 +31,8 @@ _COUNTERS = re.compile(
 _BEFORE_RANK = re.compile(rf"^({_NAME}?)[-_.](?:global[-_]?)?rank[-_.=]?\d{{1,6}}$", re.I)
 _AFTER_RANK = re.compile(rf"^(?:global[-_]?)?rank[-_.=]?\d{{1,6}}[-_.@]({_NAME})$", re.I)
 _ENDS_WITH_NUMBER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}\d(?:\.[A-Za-z][A-Za-z0-9.-]*)?")
-#: Prefixes whose number is the rank in the whole job; torchrun's ``[default0]:`` counts from 0 on each node.
-GLOBAL_RANK = re.compile(r"\[?[Rr](?:ank|ANK)[ =:_]{0,2}\d|\[(?:[\w.-]+@)?\d+,\d+\]<std|\d{1,5}: |task=\d")
+#: Prefixes whose number counts from 0 on each node (torchrun's ``[default0]:``); others tell the rank in the whole job.
+LOCAL_RANK = re.compile(r"\[(?!rank)[a-z_]+\d{1,6}\]:")
 _ENDINGS = re.compile(r"(?:\.(?:log|txt|out|err|stdout|stderr|gz|xz|bz2))+$", re.I)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from analyzers.failures.above import Above
 from analyzers.failures.block import Block
 from analyzers.failures.events import Event
-from analyzers.failures.hosts import GLOBAL_RANK, NO_LABELS, Labels, labels_of
+from analyzers.failures.hosts import LOCAL_RANK, NO_LABELS, Labels, labels_of
 from analyzers.failures.keeping import HANDLED_WITHIN_LINES, Keeper
 from analyzers.failures.lookup import described_pod, rank_of_traceback
 from analyzers.failures.marks import GIVES_UP, MARKS, PREVIOUS, Mark
@@ -199,7 +199,7 @@ class FileReader:
             return
         if prefix.node is not None:
             self.hosts_here.add(prefix.node.partition(".")[0])
-        foreign = prefix.rank not in (None, own) and GLOBAL_RANK.match(self.labels.split(text)[1])
+        foreign = prefix.rank not in (None, own) and not LOCAL_RANK.search(text[:200])
         if foreign or len(self.hosts_here) > 1:
             self.job.scan.of_many.add(self.file.name)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from analyzers.failures.events import Event, Writer
-from analyzers.failures.hosts import GLOBAL_RANK, NO_LABELS, Labels
+from analyzers.failures.hosts import LOCAL_RANK, NO_LABELS, Labels
 from analyzers.failures.matcher import LINE_CHARS
 from analyzers.failures.signatures import Signature, xid_signature
 from analyzers.failures.tracebacks import FRAME, LIBRARY, Raised
@@ -165,9 +165,10 @@ def _details(event: Event, prefix: Prefix) -> None:
         node = word["node"] or word["node2"]
     if node is not None and not _NO_NODE.fullmatch(node):
         event.node, event.host_explicit = node, True
+        event.own_name = event.own_name or event.writer == "job"
     if "rank" in groups:
         event.rank = int(groups["rank"])
-        if prefix.rank not in (None, event.rank) and GLOBAL_RANK.match(text) and event.writer == "job":
+        if prefix.rank not in (None, event.rank) and not LOCAL_RANK.search(text[:200]) and event.writer == "job":
             event.node, event.host_explicit = None, False  # one rank's word for another's place
     elif "task" in groups and event.rank is None:
         event.rank = int(groups["task"])
@@ -191,10 +192,10 @@ def _writer(file: LogFile, text: str, prefix: Prefix) -> Writer:
         return "job"
     if OUTPUT_NAME.search(file.name):
         return "platform-form" if _STEP_FORM.search(text[:200]) else "job"
-    if _SCHEDULER_FORM.search(text[:200]):
-        return "platform-form"
     if file.kind == "rank":
         return "job"
+    if _SCHEDULER_FORM.search(text[:200]):
+        return "platform-form"
     return "platform-form" if _KERNEL_FORM.search(text[:200]) or _KUBERNETES_FORM.search(text) else "job"
 
 

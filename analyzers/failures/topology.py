@@ -10,6 +10,9 @@ _EXPLICIT_HOST = re.compile(
     rf"\b(?:(?:host|hostname|node|nodename|node_name)\b ?[=: ]|(?:Host|Hostname|HOSTNAME|Node|Host name)\b ?[=:]) ?"
     rf"({_HOST_NAME})"
 )
+_STATED_HOST = re.compile(
+    rf"\b(?:host|hostname|node|nodename|node_name|Host|Hostname|HOSTNAME|Node) ?[=:] ?({_HOST_NAME})"
+)
 _ON_HOST = re.compile(rf"[Pp]rocess:? (\d{{1,6}}) ?/ ?\d+ on ({_HOST_NAME})")
 _RANK_ON = re.compile(
     rf"\b(?:[Rr]ank|[Pp]rocess) (\d{{1,6}})(?: ?(?:/|of) ?\d+)? (?:is |runs |running |starts )?on (?:host |node )?"
@@ -54,7 +57,7 @@ _FIRST_STANDS = (
 @dataclass(slots=True)
 class Topology:
     """Maps built while reading. Later facts never overwrite earlier ones; numbers out of range are left out.
-    ``named`` are nodes that a line calls so (``host=``); ``node_list`` and ``world`` are the scheduler's node list and
+    ``named`` are nodes that a line states (``host=``); ``node_list`` and ``world`` are the scheduler's node list and
     the number of ranks, as far as stated."""
 
     node_of_rank: dict[int, str] = field(default_factory=dict)
@@ -209,7 +212,7 @@ class Topology:
 
     def _launch_line(self, text: str, rank: int | None, node: str | None) -> None:
         hosts = _hosts(text)
-        self.named.update(hosts)
+        self.named.update(_STATED_HOST.findall(text))
         ranges = [(int(first), int(last)) for first, last in _RANK_RANGE.findall(text)]
         if not hosts and ranges:
             hosts = _BARE_HOST.findall(text)
