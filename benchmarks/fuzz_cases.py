@@ -1,4 +1,4 @@
-"""Broken, huge and hostile logs, put together by a seed from the lines of real ones, for `benchmarks.fuzz_diagnosis`."""
+"""Broken, huge and hostile logs for `benchmarks.fuzz_diagnosis`, put together by a seed from the lines of real ones."""
 
 from __future__ import annotations
 
