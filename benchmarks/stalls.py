@@ -15,11 +15,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 from analyzers.logs.progress import assess
 from analyzers.logs.tracker import Tracker
 from analyzers.types import Progress
-from benchmarks.growing import START, Run, plans, write
+from benchmarks.growing import START, Plan, Run, plans, write
 
 #: Shares of the run's time at which the time left is asked for, and those at which only the interval is.
 CUTS = (0.10, 0.25, 0.50, 0.75)
@@ -28,6 +29,14 @@ ALL_CUTS = tuple(share / 100 for share in range(5, 95, 5))
 _LONG = 1.3
 _STEP = 0.25
 _LATELY = 50
+_SOON_GAPS, _SOON_S = 3.0, 60.0
+_CLASSES = (
+    "in training",
+    "at a step where a pause is due",
+    "in a pause",
+    "in training, even gaps",
+    "in training, uneven gaps or hiccups",
+)
 
 
 class Reader:
@@ -108,42 +117,76 @@ def times_left(run: Run, shares: Sequence[float]) -> list[tuple[float, bool] | N
     return found
 
 
+def is_uneven(plan: Plan) -> bool:
+    """Whether single gaps are much longer than others for no reason that a log could tell."""
+    return plan.hiccups > 0 or plan.tail > 0
+
+
 def report_alarms(runs: int, seed: int) -> None:
     """The table of false alarms."""
     by_form: dict[str, list[tuple[int, int, int]]] = {}
+    by_pace: dict[bool, list[tuple[int, int, int]]] = {False: [], True: []}
     for plan in plans(runs, seed, stopping=False):
-        by_form.setdefault(plan.form, []).append(false_alarms(write(plan)))
+        found = false_alarms(write(plan))
+        by_form.setdefault(plan.form, []).append(found)
+        by_pace[is_uneven(plan)].append(found)
     print(
-        "| runs that do not stall | runs | longer silences | told as a stall | of these hiccups | runs with another |"
+        "| runs that do not stall | runs | longer silences | told as a stall | at hiccups | others | runs with others |"
     )
-    print("|---|---|---|---|---|---|")
-    every = [one for some in by_form.values() for one in some]
-    for form, some in [*sorted(by_form.items()), ("all", every)]:
+    print("|---|---|---|---|---|---|---|")
+    of_all = [("all with even gaps", by_pace[False]), ("all with uneven gaps or hiccups", by_pace[True])]
+    for form, some in [*sorted(by_form.items()), *of_all]:
         told, away, looked = (sum(one[at] for one in some) for at in range(3))
         bad = sum(told > away for told, away, _ in some)
-        print(f"| {form} | {len(some)} | {looked:,} | {told} ({told / max(1, looked):.1%}) | {away} | {bad} |")
+        print(f"| {form} | {len(some)} | {looked:,} | {told} | {away} | {told - away} | {bad} |")
+
+
+class Late(NamedTuple):
+    """How late a stall was told after the last record, beside the usual gap and the usual length of what was due."""
+
+    seconds: float
+    gap: float
+    due_s: float
+
+    @property
+    def is_soon(self) -> bool:
+        """Within three gaps, or a minute; a look comes every quarter of a gap."""
+        return self.seconds <= max(_SOON_GAPS * self.gap, _SOON_S) + _STEP * self.gap
+
+    @property
+    def is_after_pause(self) -> bool:
+        """So soon after twice the time that the pause usually takes."""
+        return self._replace(seconds=self.seconds - 2 * self.due_s).is_soon
 
 
 def report_delays(runs: int, seed: int) -> None:
     """The table of how soon real stalls are told."""
-    print("\n| stops dead | runs | told | within 3 gaps or 60 s | median gaps | 90 % within gaps |")
-    print("|---|---|---|---|---|---|")
-    found: dict[bool, list[tuple[float, float] | None]] = {False: [], True: []}
+    print(
+        "\n| stops dead | runs | told | within 3 gaps or 60 s | median gaps | 90 % within gaps | "
+        "within twice the pause and 3 gaps |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    found: dict[str, list[Late | None]] = {name: [] for name in _CLASSES}
     for plan in plans(runs, seed + 1, stopping=True):
         run = write(plan)
         if run.stopped is None:
             continue
         late = delay(run)
-        found[run.in_pause].append(None if late is None else (late, usual_gap(run)))
-    for in_pause, some in found.items():
+        names = [_CLASSES[("training", "due", "pause").index(plan.stop)]]
+        names += [_CLASSES[3 + is_uneven(plan)]] if plan.stop == "training" else []
+        for name in names:
+            found[name].append(None if late is None else Late(late, usual_gap(run), run.due_s))
+    for name, some in found.items():
         told = [one for one in some if one is not None]
         if not told:
             continue
-        soon = sum(late <= max(3.25 * gap, 60 + gap / 4) for late, gap in told)
-        ratios = sorted(late / gap for late, gap in told)
+        ratios = sorted(one.seconds / one.gap for one in told)
+        soon, after = (
+            sum(some) / len(found[name]) for some in ([x.is_soon for x in told], [x.is_after_pause for x in told])
+        )
         print(
-            f"| {'in a pause' if in_pause else 'in training'} | {len(some)} | {len(told)} | {soon / len(some):.0%} | "
-            f"{median(ratios):.1f} | {ratios[int(0.9 * (len(ratios) - 1))]:.1f} |"
+            f"| {name} | {len(some)} | {len(told)} | {soon:.0%} | {median(ratios):.1f} | "
+            f"{ratios[int(0.9 * (len(ratios) - 1))]:.1f} | {after:.0%} |"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,28 +10,41 @@ from dataclasses import dataclass
 _MOST_TERMS = 6
 #: Places nearer to each other than so many tolerances are no distance.
 _FEWEST_TOLERANCES = 2.5
+#: Of so many earlier places that an even distance asks for, this share at least must have come.
+_LOOKED_BACK = 12
+_KEPT_TO = 0.6
+#: A single place is the first of a usual distance where it lies so far from the begin (as a share of the distance).
+_FIRST_OF = (0.85, 1.3)
+#: A distance is round where it is a multiple of so great a share of itself, and not by chance.
+_ROUND_SHARE, _ROUND_TOLERANCES = 0.1, 5
 
 
 @dataclass(frozen=True, slots=True)
 class Even:
     """Places (ascending), each known to ``within``. Nothing is known of what came before ``since``; with ``from_zero``
-    even distances are multiples of themselves, as those of steps are."""
+    even distances are multiples of themselves, as those of steps are. ``usual`` are distances that one place tells."""
 
     places: Sequence[float]
     within: float
     since: float
     from_zero: bool
+    usual: tuple[float, ...] = ()
 
     def due(self, here: float) -> list[int]:
         """The places (as indices) that make another one due ``here``: three evenly spaced ones that lead to it, or all
-        that there can have been since the run's begin."""
+        that there can have been since the run's begin; none where most of such places have been passed by."""
         found: set[int] = set()
         for index in range(len(self.places) - 1, -1, -1):
             apart = here - self.places[index]
             if apart <= _FEWEST_TOLERANCES * self.within:
                 continue
             terms = self._walk(index, -apart)
-            if self._leads_to(terms, apart) and self._is_enough(terms, apart):
+            if (
+                self._leads_to(terms, apart)
+                and self._is_enough(terms, apart)
+                and self._is_kept_to(here, apart)
+                and self._is_multiple(terms, here)
+            ):
                 found.update(terms)
         return sorted(found)
 
@@ -48,6 +62,37 @@ class Even:
         times = round(place / apart)
         return place / times if self.from_zero and times else apart
 
+    def _is_kept_to(self, here: float, apart: float) -> bool:
+        """Whether something came at most of the places that lie so far apart, going back from here."""
+        wanted, passed, came = here - apart, 0, 0
+        while wanted > self.since + self.within and passed < _LOOKED_BACK:
+            near = self._nearest(wanted)
+            passed += 1
+            if abs(self.places[near] - wanted) <= self.within:
+                came += 1
+                wanted = self.places[near]
+            wanted -= apart
+        return came >= _KEPT_TO * passed
+
+    def _is_multiple(self, terms: Sequence[int], here: float) -> bool:
+        """Whether one distance has multiples at (up to ``within`` after) all of the terms, from last to first, and
+        here; of several terms a round one where one fits."""
+        if not self.from_zero:
+            return True
+        apart = (here - self.places[terms[-1]]) / len(terms)
+        least, most = 0.0, math.inf
+        for place in (self.places[at] for at in terms):
+            times = round((place + self.within / 2) / apart)
+            if times:
+                least, most = max(least, place / times), min(most, (place + self.within) / times)
+        if least > most:
+            return False
+        exact = _round_between(least, most, self.within) if len(terms) > 1 else None
+        if exact is not None:
+            least = most = exact
+        times = max(1, round((here + self.within / 2) / apart))
+        return least * times <= here + self.within and most * times >= here
+
     def keeps_coming(self, index: int) -> bool:
         """Whether the place is one of several that are evenly spaced."""
         here = self.places[index]
@@ -57,7 +102,12 @@ class Even:
                 continue
             before, after = self._walk(index, -apart), self._walk(index, apart)
             terms = [*after[:0:-1], *before]
-            if len(terms) >= 2 and self._is_enough(terms, apart):
+            if (
+                len(terms) >= 2
+                and self._is_enough(terms, apart)
+                and self._is_kept_to(max(here, place), apart)
+                and self._is_multiple(terms[1:], self.places[terms[0]])
+            ):
                 return True
         return False
 
@@ -66,6 +116,9 @@ class Even:
         if len(terms) >= 3:
             return True
         first = self.places[terms[-1]]
+        if any(abs(apart - one) <= self.within for one in self.usual):
+            least, most = _FIRST_OF
+            return least * apart <= first - self.since <= most * apart + self.within
         is_multiple = abs(first - round(first / apart) * apart) <= self.within
         return self.from_zero and is_multiple and first - apart <= self.since + self.within
 
@@ -85,3 +138,15 @@ class Even:
         at = bisect_left(self.places, wanted)
         around = [index for index in (at - 1, at) if 0 <= index < len(self.places)]
         return min(around, key=lambda index: abs(self.places[index] - wanted))
+
+
+def _round_between(least: float, most: float, within: float) -> float | None:
+    """The roundest number between two, where there is one that is round indeed."""
+    size = 10.0 ** math.ceil(math.log10(max(most, 1.0)))
+    while size >= max(_ROUND_SHARE * least, _ROUND_TOLERANCES * within):
+        for unit in (size, size / 2, size / 4, size / 5):
+            number = math.ceil(least / unit - 1e-9) * unit
+            if number <= most * (1 + 1e-9) and unit >= max(_ROUND_SHARE * least, _ROUND_TOLERANCES * within):
+                return number
+        size /= 10
+    return None

@@ -8,6 +8,7 @@ from typing import Literal
 from analyzers.logs.anomaly import silence_after_s
 from analyzers.logs.ending import End
 from analyzers.logs.series import Series
+from analyzers.logs.standstill import is_trusted
 from analyzers.logs.tracker import Tracker
 from analyzers.types import Progress
 
@@ -88,11 +89,12 @@ def is_silent(tracker: Tracker) -> bool:
 
 
 def _may_be_silent(found: Progress, tracker: Tracker, main: Series | None) -> bool:
-    """Whether only silence can tell a stall: no counter, or one of an unknown name or of epochs; and not all done."""
+    """Whether only silence can tell a stall: no counter, or one of epochs or of a name that is unknown and has not come
+    often yet; and not all done."""
     if tracker.finished_at >= 0 and found.current_step is None:
         return False
     if main is None:
         of = found.total_epochs
         return of is None or (found.current_epoch or 0) < of - 1
     done = found.total_steps is not None and (found.current_step or 0) >= found.total_steps
-    return main.is_mined and not done
+    return main.is_mined and not done and not (is_trusted(main) and found.not_understood == ())

@@ -13,7 +13,7 @@ PauseKind = Literal["eval", "save", "compile"]
 _EVAL = ("eval", "valid", "test", "sampling", "generating", "predict")
 _COMPILE = ("compil", "warmup", "warming", "autotun", "captur")
 #: A silence is remembered when it is so many times the usual gap.
-_LONGER = 2.0
+_LONGER = 1.6
 _FIRST_GAPS = 5
 _KEPT = 96
 #: How fast the usual gap follows the latest ones.

@@ -21,12 +21,10 @@ from analyzers.logs.pace import Counting, Interval, intervals, present_pace, pri
 from analyzers.logs.remaining import Remaining, remaining
 from analyzers.logs.scan import Detail, feed, feed_blocks
 from analyzers.logs.series import Record, Series
-from analyzers.logs.standstill import stands_still
+from analyzers.logs.standstill import is_trusted, stands_still
 from analyzers.logs.tracker import Tracker
 from analyzers.types import Anomaly, Checkpoint, LogEvidence, Progress
 
-#: A counter with an unknown name must have come this often before its own standstill is a stall.
-_TRUSTED_COUNT = 20
 #: So many times more records without a step than with one: the steps are not the training's.
 _BESIDE = 5
 _READ_KINDS = frozenset({"rank", "node", "job"})
@@ -266,9 +264,7 @@ class _Assessment:
         return ("loss_spike", (losses[-1][1].evidence(),)) if verdict == "loss_spike" else (None, ())
 
     def _stalled(self) -> bool:
-        if self.main.is_mined and (self.main.is_other or self.main.count < _TRUSTED_COUNT):
-            return False
-        return stands_still(self.tracker, timed(self.main, self.tracker))
+        return is_trusted(self.main) and stands_still(self.tracker, timed(self.main, self.tracker))
 
     def _slow(self, records: list[Record], found: list[Interval]) -> Record | None:
         by_time = any(record.time is not None for record in records)

@@ -13,10 +13,10 @@ from analyzers.logs.fields import Role
 from analyzers.logs.formats import LogFormat, known_formats
 from analyzers.logs.limits import USUAL, Limits
 from analyzers.logs.mining import Candidate
-from analyzers.logs.pauses import Signs, kind_of
+from analyzers.logs.pauses import PauseKind, Signs, kind_of
 from analyzers.logs.prefix import strip_prefix, time_within
 from analyzers.logs.reading import Reading, read_line
-from analyzers.logs.remarks import BROKEN, EVAL_BEGINS, FINISHED, PAUSING
+from analyzers.logs.remarks import BROKEN, EVAL_BEGINS, FINISHED, PAUSING, named_interval
 from analyzers.logs.saving import Save, may_save, read_save
 from analyzers.logs.series import Record, Series
 from analyzers.logs.table import Table
@@ -70,6 +70,7 @@ class Tracker:
     last_time: float | None = None
     finished_at: int = -1
     signs: Signs = field(default_factory=lambda: Signs(USUAL.signs))
+    intervals: dict[PauseKind, int] = field(default_factory=dict)
     broken: Record | None = None
     whole_seconds: bool = True
     stamps: deque[float] = field(default_factory=deque)
@@ -233,7 +234,10 @@ class Tracker:
             self._goes_on(None, None)
         if BROKEN.search(text, 500):
             self.broken = Record(self._file, number, text[: self.limits.text], self.order, 0)
-        if PAUSING.search(text, 300):
+        named = named_interval(text)
+        if named is not None:
+            self.intervals[named[0]] = named[1]
+        elif PAUSING.search(text, 300):
             self._sign(text)
         if "***" in text and EVAL_BEGINS.search(text, 0, 300):
             self._eval_at = self.order
