@@ -47,7 +47,8 @@ def simulate(
         typer.Option(
             "--policy",
             help="One or more, with commas, of fifo, best-effort, sjf, easy, conservative, saf, qssf, multifactor, "
-            "srtf, srsf, tiresias, kant, patient, core.",
+            "srtf, srsf, tiresias, kant, patient, core; as NAME+gate, hints of those only are used who have proved to "
+            "be worth it.",
             metavar="P[,P...]",
         ),
     ] = "fifo",

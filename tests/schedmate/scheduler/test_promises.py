@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -168,6 +169,14 @@ def test_starts_are_kept_quotas_too_and_everything_ends(
     live(with_tenants, limited, most, random)
 
 
+@pytest.mark.parametrize("most", [1, 2])
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(random=st.randoms(use_true_random=False), with_tenants=st.booleans())
+def test_starts_are_kept_by_a_gate_that_changes_its_mind(with_tenants: bool, most: float, random: Random) -> None:
+    with patch.multiple("schedmate.scheduler.gate", STEP=1, OWN=1):
+        live(with_tenants, 1.0, most, random, gated=True)
+
+
 @pytest.mark.parametrize("most", [2, math.inf])
 @pytest.mark.parametrize("seed", [553, *range(40)])
 def test_nobody_waits_for_those_who_wait_for_him(seed: int, most: float) -> None:
@@ -175,10 +184,10 @@ def test_nobody_waits_for_those_who_wait_for_him(seed: int, most: float) -> None
     live(False, 0.6, most, Random(seed))
 
 
-def live(with_tenants: bool, limited: float, most: float, random: Random) -> None:
+def live(with_tenants: bool, limited: float, most: float, random: Random, gated: bool = False) -> None:
     """One class and no starvation bound, which would be reasons for a later start."""
     pools = tuple(PoolSpec(f"p{i}", random.randint(1, 3), random.randint(1, 4)) for i in range(random.randint(1, 2)))
-    changes: dict[str, Any] = {"reservations": most, "starvation_bound_s": math.inf}
+    changes: dict[str, Any] = {"reservations": most, "starvation_bound_s": math.inf, "gated": gated}
     if random.random() < 0.7:
         changes["reserve_from"] = at_once
     tree = tenants(random, pools) if with_tenants else []

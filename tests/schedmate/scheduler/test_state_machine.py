@@ -9,13 +9,17 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from schedmate.scheduler.policies import expected
 
 
 def _beside(name: str) -> Any:
@@ -40,10 +44,10 @@ def is_full(policy: str) -> bool:
     return POLICIES[policy].reservations is not None
 
 
-def build(draw: Any, policy: str, twice: bool = False) -> Any:
+def build(draw: Any, policy: str, twice: bool = False, gated: bool = False) -> Any:
     spec = random_events.cluster(draw)
     tenants = random_events.tenants(draw, spec) if is_full(policy) else ()
-    return world.World(spec, POLICIES[policy], tenants, twice)
+    return world.World(spec, replace(POLICIES[policy], gated=gated), tenants, twice)
 
 
 class Drawn:
@@ -123,9 +127,9 @@ def test_random_events() -> None:
     examples(EXAMPLES)
 
 
-def run(policy: str, seed: int, events: int, twice: bool = False) -> Any:
+def run(policy: str, seed: int, events: int, twice: bool = False, gated: bool = False) -> Any:
     draw = random_events.Seeded(seed)
-    place = build(draw, policy, twice)
+    place = build(draw, policy, twice, gated)
     while place.events < events:
         random_events.event(place, draw, is_full(policy))
     return place
@@ -135,6 +139,14 @@ def run(policy: str, seed: int, events: int, twice: bool = False) -> Any:
 def test_long_run(policy: str) -> None:
     for seed in range(4):
         run(policy, seed, LONG_RUN_EVENTS // 4)
+
+
+@pytest.mark.parametrize("policy", sorted(name for name, each in POLICIES.items() if each.assume is expected))
+def test_long_run_of_a_gated_policy(policy: str) -> None:
+    """With a gate that changes its mind about tenants all the time."""
+    with patch.multiple("schedmate.scheduler.gate", STEP=1, OWN=2):
+        for seed in range(4):
+            run(policy, seed, LONG_RUN_EVENTS // 6, gated=True)
 
 
 @pytest.mark.parametrize(
