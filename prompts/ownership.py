@@ -14,3 +14,15 @@ def only_ours(folder: Path) -> bool:
     except (OSError, ValueError):
         return False
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
+def why_not_believed(path: Path) -> str:
+    """Why a file or folder of rules that a person keeps is not to be believed; empty where it is.
+
+    It must belong to whoever runs the program or to the system (root), and not everybody may write to it. A group may:
+    on many systems each user has a group of their own. Raises `OSError`.
+    """
+    status = path.stat()
+    if status.st_uid not in (os.geteuid(), 0):
+        return f"it belongs to another user (number {status.st_uid})"
+    return "everybody can write to it" if status.st_mode & stat.S_IWOTH else ""

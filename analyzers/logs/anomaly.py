@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from statistics import median
 
-import numpy as np
-
 _MIN_RECORDS = 12
 #: This many records in a row above the level make a divergence, fewer a spike.
 _STAYS = 5
@@ -83,6 +81,8 @@ def _high_at_end(losses: Sequence[float]) -> tuple[int, int]:
     back near it, if one of those was so far above."""
     if len(losses) < _MIN_RECORDS:
         return 0, 0
+    import numpy as np  # a short log needs none of it, and loading takes longer than reading one
+
     values = np.asarray(losses, dtype=float)
     windows = np.lib.stride_tricks.sliding_window_view(values, _STAYS)
     best = float(np.median(windows, axis=1).min())
@@ -109,10 +109,12 @@ def slowdown(paces: Sequence[float]) -> int | None:
     ``paces`` are seconds per step of consecutive intervals; the first ones are left out (warm-up).
     """
     skipped = 2
-    values = np.asarray(paces[skipped:], dtype=float)
-    n = len(values)
-    if n < _MIN_RECORDS or not np.all(values > 0):
+    n = len(paces) - skipped
+    if n < _MIN_RECORDS or not all(pace > 0 for pace in paces[skipped:]):
         return None
+    import numpy as np
+
+    values = np.asarray(paces[skipped:], dtype=float)
     middle = float(np.median(values))
     logs = np.log(np.clip(values, middle / 8, middle * 8))
     sums, cut = np.cumsum(logs), np.arange(1, n)

@@ -68,16 +68,16 @@ def diagnose(
     Example: schedmate diagnose slurm-4711.out
     """
     from analyzers.failures import moments
-    from analyzers.failures.past import Told
     from schedmate.config import load_settings
     from schedmate.recovery import with_plan
     from schedmate.refine import refine_diagnosis
-    from schedmate.remembering import Remembering
 
     if json_ and markdown:
         raise UserError("--json and --markdown: one of the two", "call it twice")
     if not follow and (for_ is not None or idle is not None):
         raise UserError("--for and --idle go with --follow", "add --follow, or leave them out")
+    if html is not None:
+        _check_page(html)
     settings = load_settings()
     why: Why | None = None
     if follow:
@@ -87,14 +87,12 @@ def diagnose(
     static, scan, topology = _examine(path, settings)
     found = refine_diagnosis(static, path, settings)
     if past or remember:
+        from analyzers.failures.past import Told
+        from schedmate.remembering import Remembering
+
         told = Told(job_id=job, attempt=attempt, user=user, name=name, nodes=_node_list(nodes))
         found = _beside_earlier(Remembering(settings, found, scan, topology, told, path), found, remember)
     found = with_plan(found, scan, topology, path)
-    if html is not None:
-        from schedmate.diagnosis_report import page
-        from schedmate.files import write_whole
-
-        write_whole(html, page(found, moments(scan, topology, static), path), "name another file with --html")
     if markdown:
         from schedmate.diagnosis_report import markdown as as_markdown
 
@@ -107,7 +105,21 @@ def diagnose(
         print_json(as_json(found))
     else:
         _show(found, [(echo, 0) for echo in found.echoes] if all_ else _folded(found.echoes)[:_SHOWN_ECHOES])
+    if html is not None:
+        from schedmate.diagnosis_report import page
+        from schedmate.files import write_whole
+
+        write_whole(html, page(found, moments(scan, topology, static), path), "name another file with --html")
     raise typer.Exit(0 if found.category == "none" else 1)
+
+
+def _check_page(path: Path) -> None:
+    """Refuse a page that can not be written before anything is read."""
+    from schedmate.files import check_output
+
+    check_output(path, "name another file with --html")
+    if not path.absolute().parent.is_dir():
+        raise UserError(f"{path}: there is no folder {path.absolute().parent}", "make it, or name another with --html")
 
 
 def _followed(
@@ -136,8 +148,10 @@ def _beside_earlier(earlier: Remembering, found: Diagnosis, remember: bool) -> D
     """The verdict in the light of earlier ones; a store that can not be used costs no verdict."""
     try:
         judged = earlier.compared()
+        if not earlier.known:
+            err().print(f"no earlier failures are known: {quoted(earlier.where_from)}", soft_wrap=True)
         if remember:
-            earlier.keep()
+            err().print(f"kept: {quoted(earlier.keep())}", soft_wrap=True)
     except UserError as error:
         err().print(f"[yellow]warning:[/] {quoted(str(error))}", soft_wrap=True)
         return found

@@ -17,6 +17,7 @@ import yaml
 
 from analyzers.failures.signatures import FileSignatureStore, Signature, load_signatures, parse_family
 from prompts.errors import UserError
+from prompts.ownership import why_not_believed
 from schedmate.files import read_small, write_whole
 from schedmate.yaml_once import load_once
 
@@ -121,13 +122,26 @@ class SignatureFolder:
 
     def _files(self, folder: Path) -> Iterator[Path]:
         try:
-            yield from sorted(
+            found = sorted(
                 Path(each.path) for each in os.scandir(folder) if each.name.endswith(".yaml") and each.is_file()
             )
+            for place in (self.path, folder) if found else ():
+                if why := why_not_believed(place):
+                    self._warn(f"{place}: your own signatures are not used: {why}")
+                    return
+            for file in found:
+                if why := why_not_believed(file):
+                    self._warn(f"{file}: not used: {why}")
+                else:
+                    yield file
         except FileNotFoundError:
             return
         except OSError as error:
             self.warnings.append(f"{folder}: your own signatures are not used: {error.strerror or error}")
+
+    def _warn(self, text: str) -> None:
+        if text not in self.warnings:
+            self.warnings.append(text)
 
     def _read(self, folder: Path, state: State) -> Iterator[Entry]:
         for file in self._files(folder):

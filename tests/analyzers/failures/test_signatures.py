@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 
@@ -162,3 +163,40 @@ def test_xid_table() -> None:
 )
 def test_what_is_scanned_for(expression: str, scanned: str) -> None:
     assert behind_gap(expression) == scanned
+
+
+GOOD = {
+    "id": "x", "role": "root", "category": "storage", "subcategory": "nfs", "action": "fix_code", "retryable": None,
+    "says": "It broke", "pattern": "broken [a-z]",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"says": None, "action": None}, "it needs action and says"),
+        ({"pattern": None}, "it needs pattern (or literal)"),
+        ({"role": None, "pattern": "", "id": None}, "it needs id, role and pattern (or literal)"),
+        ({"role": "boss"}, "role 'boss' is not one of"),
+        ({"sayz": "x"}, "there is no field sayz"),
+        ({"match": "a line"}, "match must be a list"),
+        ({"weight": "much"}, "weight must be a number"),
+        ({"pattern": "a("}, "the pattern is none"),
+        ({"pattern": "(a+)+"}, "unbounded repeat"),
+    ],
+)
+def test_what_is_wrong_with_a_signature_is_told_in_words(change: dict[str, object], told: str) -> None:
+    import yaml
+
+    assert parse_family("f", yaml.safe_dump({"signatures": [GOOD]}))[0].retryable is None
+    with pytest.raises(UserError) as refused:
+        parse_family("f", yaml.safe_dump({"signatures": [GOOD | change]}))
+    text = str(refused.value)
+    assert told in text and not re.search(r"Error|__init__|argument|NoneType", text), text
+
+
+def test_every_pattern_that_comes_with_the_program_is_allowed() -> None:
+    """They are not checked again at each start."""
+    for family, text in FileSignatureStore().families():
+        if family != "xids":
+            assert parse_family(family, text)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -131,3 +133,37 @@ def test_the_plan_goes_on_from_the_checkpoint_that_the_log_tells_of(schedmate, t
         assert "Correct /h/u/t.py:3" in text
         assert "from /ck/step_29.pt" in text and "must be done again" in text
     assert "1. Correct /h/u/t.py:3" in schedmate("diagnose", path, "--markdown").stdout
+
+
+def test_a_page_that_can_not_be_written_is_told_before_anything_is_read(schedmate, tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(FAILED, encoding="utf-8")
+    ran = schedmate("diagnose", path, "--html", tmp_path / "none" / "page.html")
+    assert ran.returncode == 2 and ran.stdout == "" and "there is no folder" in ran.stderr
+    ran = schedmate("diagnose", path, "--html", tmp_path / "page.html", "--json")
+    assert ran.returncode == 1 and (tmp_path / "page.html").is_file() and json.loads(ran.stdout)
+
+
+def test_a_small_log_needs_no_large_library(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(FAILED, encoding="utf-8")
+    code = (
+        "import sys\nsys.argv = ['schedmate', 'diagnose', sys.argv[1]]\nfrom schedmate.start import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print('heavy:', [m for m in ('numpy', 'sqlite3', 'pandas') if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+    assert "user-code" in ran.stdout and ran.stdout.endswith("heavy: []\n"), ran
+
+
+def test_past_and_remember_say_what_they_know_and_keep(schedmate, tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(FAILED, encoding="utf-8")
+    ran = schedmate("diagnose", path, "--past", "--json")
+    assert "no earlier failures are known" in ran.stderr and "failures.sqlite" in ran.stderr
+    json.loads(ran.stdout)
+    words = ("--remember", "--job", "7", "--user", "bo", "--nodes", "n[1-6]")
+    kept = schedmate("diagnose", path, *words).stderr
+    assert "kept: job 7 of bo, run 0: user-code / python-exception, on n1 n2 n3 n4 and 2 more; 1 ends of jobs" in kept
+    again = schedmate("diagnose", path, "--past", "--job", "8").stderr
+    assert "no earlier" not in again and "kept" not in again

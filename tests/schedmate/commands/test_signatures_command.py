@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +160,34 @@ def test_a_few_lines_that_stand_for_gigabytes_are_refused(schedmate, tmp_path: P
     (tmp_path / "mine.yaml").write_text(f"l0: &l0 [x]\n{levels}signatures: [{{id: bomb, match: *l11}}]\n")
     ran = schedmate("signatures", "add", tmp_path / "mine.yaml")
     assert ran.returncode == 2 and ran.stderr.count("\n") == 1 and "aliases" in ran.stderr
+
+
+SIGNATURE = """signatures:
+- {id: acme-x, pattern: acme broke, role: root, category: storage, subcategory: acme, action: fix_code,
+   retryable: false, says: Acme broke}
+"""
+
+
+@pytest.mark.parametrize("open_to_all", ["folder", "file"])
+def test_what_others_could_have_written_is_not_believed(schedmate, tmp_path: Path, open_to_all: str) -> None:
+    own, log = tmp_path / "own", tmp_path / "job.log"
+    own.mkdir()
+    (own / "acme-x.yaml").write_text(SIGNATURE)
+    log.write_text("acme broke\n")
+    words = ("--set", f"signatures.dir={own}", "diagnose", log, "--json")
+    assert json.loads(schedmate(*words).stdout)["subcategory"] == "acme"
+    (own if open_to_all == "folder" else own / "acme-x.yaml").chmod(0o777)
+    ran = schedmate(*words)
+    assert json.loads(ran.stdout)["subcategory"] != "acme"
+    assert len(ran.stderr.splitlines()) == 1 and "everybody can write to it" in ran.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_somebody_else_is_not_believed(tmp_path: Path) -> None:
+    from schedmate.signatures.folder import SignatureFolder
+
+    (tmp_path / "acme-x.yaml").write_text(SIGNATURE)
+    assert len(SignatureFolder(tmp_path).promoted()) == 1
+    os.chown(tmp_path, 4711, -1)
+    folder = SignatureFolder(tmp_path)
+    assert folder.promoted() == [] and "belongs to another user (number 4711)" in folder.warnings[0]
