@@ -68,7 +68,8 @@ class Hearing:
         self._note(slot, job.hints)
 
     def changed(self, slot: int, hints: Hints | None) -> Hints | None:
-        """There are other hints about a job; what is believed of them."""
+        """There are other hints about a job; what is believed of them. ``ValueError`` if the slot holds no job."""
+        self._state.table.present(slot)
         claim = self._claims[slot]
         self._note(slot, hints)
         return hints if hints is None else self._believed(claim.owner, hints)
@@ -135,9 +136,8 @@ class Hearing:
     def _running(self, key: Who | str, now: float) -> Iterator[Seen]:
         """The running jobs of an owner, or of all who are new to a source."""
         table = self._state.table
-        for who in (
-            [key] if isinstance(key, tuple) else [each for each in self._by_owner if self.gate.is_new(each, key)]
-        ):
+        new = [] if isinstance(key, tuple) else [who for who in self._by_owner if self.gate.is_new(who, key)]
+        for who in [key] if isinstance(key, tuple) else new:
             for slot in self._by_owner.get(who, ()):
                 if table.shares[slot] is not None:
                     claim = self._claims[slot]

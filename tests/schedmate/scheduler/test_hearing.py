@@ -127,6 +127,18 @@ def test_memory_and_what_a_job_will_keep_busy_are_no_claim_of_time() -> None:
     assert scheduler.state.table.present(slot).hints == Hints(source="x", gpu_memory_mib=10.0, utilization=0.5)
 
 
+def test_a_slot_without_a_job_is_refused_as_ever() -> None:
+    scheduler = Scheduler(ClusterSpec.uniform(1, 1), GATED)
+    scheduler.withdraw(scheduler.submit(told("a", 5.0)))
+    for slot in (-1, 0, 7):
+        with pytest.raises(ValueError, match=str(slot)):
+            scheduler.update_hints(slot, Hints(5.0, 5.0), 0.0)
+        with pytest.raises(ValueError, match=str(slot)):
+            scheduler.told(slot)
+        with pytest.raises(ValueError, match=str(slot)):
+            scheduler.explain(slot)
+
+
 def test_what_another_source_says_of_running_jobs_is_judged_for_itself() -> None:
     with quick():
         scheduler = Scheduler(ClusterSpec.uniform(1, 1), GATED)
