@@ -1,11 +1,10 @@
 """Facts and history in, calibrated predictions out: duration, outcome, resources.
 
-`predict(submission, facts, history)` is the way in; each estimator follows scikit-learn's fit/predict contract.
-`OnlineDurationPredictor` is the fast one for replays: it learns from jobs as they end.
+`Predictor(history, trained).predict(submission, facts)` is the way in. `OnlineDurationPredictor` (fast) and
+`stacked.StackedDurations` (with boosting) are what it learns durations with, and what replays use.
 """
 
-from predictors.combined import MODEL_VERSION, predict
-from predictors.duration import DurationEstimator
 from predictors.online import OnlineDurationPredictor
+from predictors.predictor import MODEL_VERSION, Predictor, predict
 
-__all__ = ["MODEL_VERSION", "DurationEstimator", "OnlineDurationPredictor", "predict"]
+__all__ = ["MODEL_VERSION", "OnlineDurationPredictor", "Predictor", "predict"]

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from analyzers.types import JobRecord
 from predictors.boosted import SMALL_TREES
 from predictors.duration import hit_its_limit
+from predictors.features import EARLY_S
 from predictors.types import OutcomeProbabilities
 
-#: A job that ends badly within this time has failed early: it wanted no queueing, only a quick look.
-EARLY_S = 300.0
 _LEAST_OF_A_KIND = 20
 _NO_KIND = ""
 

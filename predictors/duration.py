@@ -6,11 +6,9 @@ import math
 from collections.abc import Sequence
 
 from analyzers.history.index import end_s
-from analyzers.ports import HistoryStore
-from analyzers.types import JobRecord, SourceFacts, Submission
+from analyzers.types import JobRecord
 from predictors.mixture import Mixture, bells, beyond, mix
-from predictors.prior import Prior, duration_prior
-from predictors.types import Quantiles
+from predictors.prior import Prior
 
 Similar = Sequence[tuple[JobRecord, float]]
 K_SIMILAR = 50
@@ -25,25 +23,6 @@ _LEAST_SPREAD = 0.2
 _LONE_SPREAD = 0.7
 #: A job killed at its limit is recorded as lasting at least this share of it.
 _AT_LIMIT = 0.99
-
-
-class DurationEstimator:
-    """Quantiles of the runtime in seconds.
-
-    ``fit(history)`` keeps the store; ``predict(submission, facts)`` looks up similar jobs in it. With
-    ``submission.submit_s`` set, only jobs that had ended by then are used.
-    """
-
-    def fit(self, history: HistoryStore) -> DurationEstimator:
-        """Take the store to look things up in; what is added to it later counts as well."""
-        self.history_ = history
-        return self
-
-    def predict(self, submission: Submission, facts: SourceFacts) -> Quantiles:
-        """Quantiles p10, p50, p90, p99 in seconds, never above ``submission.limit_s``."""
-        similar = self.history_.similar(submission, facts.fingerprint, k=K_SIMILAR, before_s=submission.submit_s)
-        prior = duration_prior(submission, facts)
-        return duration_distribution(similar, prior, submission.limit_s).quantiles(submission.limit_s)
 
 
 def evidence(similar: Similar) -> list[float]:

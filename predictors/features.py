@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
 
-from analyzers.history.text import stem
+from analyzers.history.text import script, stem
 from analyzers.types import JobRecord
 
 UNKNOWN = -1.0
@@ -28,10 +28,20 @@ _EVERYONE = 200
 _FLIGHT_COMPARED = 1_000
 #: Submissions this close together are one batch.
 _BATCH_S = 60.0
+#: How jobs end before any was seen: Jeon et al. (ATC'19), shares of Philly's jobs, which had no time limits.
+PUBLISHED_ENDS = {"completed": 0.693, "failed": 0.172, "cancelled": 0.135}
+#: A job that ends badly within this time has failed early: it wanted no queueing, only a quick look.
+EARLY_S = 300.0
+_FAILED_BEFORE = 4.0
+_PUBLISHED_JOBS, _EVERYONES_JOBS = 3.0, 15.0
+#: Of each end that is counted so much is left when the next one comes: everyone's, and a user's own.
+_FORGET_ENDS, _FORGET_OWN_ENDS = 0.5 ** (1 / 500), 0.5 ** (1 / 40)
+#: The quantile that is told as the high one.
+TOLD = 0.9
 _HOUR_S, _DAY_S = 3_600.0, 86_400.0
 _OF_A_GROUP = ("last", "before last", "median of 5", "median", "p10", "p90", "count", "age")
 _GROUPS = ("user", "user, request and size", "user and request", "user and size", "user and name", "request and size",
-           "request")  # fmt: skip
+           "request", "code", "user and script")  # fmt: skip
 NAMES: tuple[str, ...] = (
     *("request", "size", "hour", "weekday"),
     *(f"{group}: {each}" for group in _GROUPS for each in _OF_A_GROUP),
@@ -79,6 +89,25 @@ class _User:
     bad_ends: deque[float] = field(default_factory=lambda: deque(maxlen=_ENDINGS))
     last_done: tuple[str, float] | None = None
     ended: int = 0
+    ends: _Ends = field(default_factory=lambda: _Ends())
+    promises: int = 0
+    kept: int = 0
+
+
+@dataclass(slots=True)
+class _Ends:
+    """How often jobs ended in each way, the older the less."""
+
+    counts: dict[str, float] = field(default_factory=dict)
+
+    def add(self, outcome: str, keep: float) -> None:
+        self.counts = {name: count * keep for name, count in self.counts.items()}
+        self.counts[outcome] = self.counts.get(outcome, 0.0) + 1.0
+
+    def shares(self, before: Mapping[str, float], jobs: float) -> dict[str, float]:
+        """Those counted here, smoothed by what was known ``before``, worth so many jobs."""
+        total = jobs + sum(self.counts.get(name, 0.0) for name in before)
+        return {name: (jobs * share + self.counts.get(name, 0.0)) / total for name, share in before.items()}
 
 
 class Past:
@@ -90,6 +119,8 @@ class Past:
         self._started_s: dict[str, float] = {}
         self._everyone: deque[float] = deque(maxlen=_EVERYONE)
         self._middle = UNKNOWN
+        self._ends = _Ends()
+        self._failed, self._failed_early = _FAILED_BEFORE, 0.5 * _FAILED_BEFORE
 
     def row(self, record: JobRecord) -> list[float]:
         """The numbers of `NAMES` for a job submitted at ``record.submit_s``; nothing of its end is read."""
@@ -135,6 +166,11 @@ class Past:
             user.shares.append(min(1.0, (record.duration_s or 0.0) / record.requested_s))
         if record.outcome is not None:
             user.bad_ends.append(float(record.outcome != "completed"))
+            user.ends.add(record.outcome, _FORGET_OWN_ENDS)
+            self._ends.add(record.outcome, _FORGET_ENDS)
+        if record.outcome == "failed":
+            self._failed += 1
+            self._failed_early += (record.duration_s or 0.0) <= EARLY_S
         for key in _keys(record):
             if key is not None:
                 self._groups.setdefault(key, _Group()).add(run, at_s)
@@ -145,6 +181,31 @@ class Past:
         """How many jobs of this job's user have ended."""
         user = self._users.get(who(record))
         return user.ended if user else 0
+
+    def ends_of(self, record: JobRecord) -> dict[str, float]:
+        """Shares of completed, failed and cancelled: the user's, smoothed by everyone's, by published ones."""
+        everyone = self._ends.shares(PUBLISHED_ENDS, _PUBLISHED_JOBS)
+        user = self._users.get(who(record))
+        return user.ends.shares(everyone, _EVERYONES_JOBS) if user else everyone
+
+    def early_share(self) -> float:
+        """Of the jobs that fail, the share that does so within `EARLY_S`; a half before any was seen."""
+        return self._failed_early / self._failed
+
+    def promised(self, record: JobRecord, *, kept: bool) -> None:
+        """A job of which a 90 % quantile was told has ended, by then or later."""
+        user = self._users.setdefault(who(record), _User())
+        user.promises += 1
+        user.kept += kept
+
+    def kept_promises(self, record: JobRecord) -> float:
+        """How far the 90 % quantiles told of this user's jobs hold: 0.9, or the share that did where that is less by
+        more than chance (two standard deviations)."""
+        user = self._users.get(who(record))
+        if user is None or not user.promises:
+            return TOLD
+        share = user.kept / user.promises
+        return share if share < TOLD - 2.0 * math.sqrt(TOLD * (1.0 - TOLD) / user.promises) else TOLD
 
     def _flight(self, user: _User, record: JobRecord) -> Iterator[float]:
         now_s = record.submit_s
@@ -204,6 +265,7 @@ def _keys(record: JobRecord) -> tuple[Hashable, ...]:
     """The groups of `_GROUPS` that a job belongs to; None where it has no such sign."""
     user, request, size = who(record), record.requested_s, record.gpus
     name = stem(record.name) if record.name else ""
+    path = script(record.command) if record.command else ""
     return (
         ("user", user),
         ("all three", user, request, size),
@@ -212,4 +274,6 @@ def _keys(record: JobRecord) -> tuple[Hashable, ...]:
         ("name", user, name) if name else None,
         ("request and size", request, size),
         ("request", request),
+        ("code", record.fingerprint) if record.fingerprint else None,
+        ("script", user, path) if path else None,
     )

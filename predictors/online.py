@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from analyzers.history.text import stem
 from analyzers.types import JobRecord
+from predictors import pace
 from predictors.types import Quantiles
 
 _RECENT = 40
@@ -22,9 +23,9 @@ _KEPT_GUESSES = 1_000_000
 _FORGET_USER = 0.5 ** (1 / 15)
 _FORGET_ALL = 0.5 ** (1 / 500)
 #: A user's own record of mistakes counts fully only after about this many jobs.
-_USER_TRUST_JOBS = 5.0
-#: How sharply the better expert is preferred: e-fold for a mistake smaller by 1/8 on the log scale.
-_SHARPNESS = 8.0
+_USER_TRUST_JOBS = 20.0
+#: How sharply the better expert is preferred: e-fold for a mistake smaller by 1/16 on the log scale.
+_SHARPNESS = 16.0
 _LARGEST_MISTAKE = 4.0
 _RESIDUALS = 400
 _USER_RESIDUALS = 40
@@ -37,6 +38,8 @@ _SHARES = 400
 #: Of the groups in `_request_keys` so many share the limit; jobs of any other limit tell less than their share of it.
 _KEYS_WITH_LIMIT = 2
 _DEFAULT_SPREAD = 2.0
+#: No guess is longer (the logarithm of seconds): absurd requests would lead to absurd guesses.
+_LONGEST = math.log(1e12)
 _LEVELS = (0.1, 0.5, 0.9, 0.99)
 #: Share of jobs that may fall out of the interval on either side; how fast its width follows what happens, how far it
 #: may go (a factor of e^2 either way), and the least width that there is to follow with.
@@ -45,7 +48,13 @@ _WIDTH_STEP = 0.02
 _WIDTH_REACH = 2.0
 _LEAST_WIDTH = 0.05
 
-EXPERTS = ("last two", "same request", "same name", "same request, last", "share of the request", "alike", "everyone")
+EXPERTS = (
+    "last two", "same request", "same name", "same request, last", "share of the request", "alike", "everyone",
+    *pace.EXPERTS,
+)  # fmt: skip
+
+#: Which experts repeat what other runs took, and how much of a difference in work they are expected to miss.
+_REPEATS = [0.0 if name in pace.BY_WORK else 0.5 for name in EXPERTS]
 
 
 @dataclass(slots=True)
@@ -75,6 +84,8 @@ class Opinion:
 
     guesses: list[float | None]
     middle: float
+    work: pace.Work | None = None
+    novelty: float = 0.0
 
 
 class OnlineDurationPredictor:
@@ -89,7 +100,8 @@ class OnlineDurationPredictor:
         self._shares: deque[float] = deque(maxlen=_SHARES)
         self._everyone = _Scores()
         self._residuals: deque[float] = deque(maxlen=_RESIDUALS)
-        self._guesses: dict[str, tuple[list[float | None], float]] = {}
+        self._paces = pace.Paces()
+        self._guesses: dict[str, Opinion] = {}
         self._claims: dict[str, tuple[float, float]] = {}
         self._below, self._above = 0.0, 0.0  # logarithms of the widths' factors
 
@@ -101,13 +113,26 @@ class OnlineDurationPredictor:
 
     def opinion(self, record: JobRecord) -> Opinion:
         """What the experts say of a job; nothing is kept, so they are not judged by it."""
-        guesses = self._ask(record)
-        return Opinion(guesses, self._combined(record, guesses))
+        work = pace.work_of(record)
+        guesses = [None if guess is None else min(max(0.0, guess), _LONGEST) for guess in self._ask(record, work)]
+        novelty = self._paces.novelty(record, work)
+        return Opinion(guesses, self._combined(record, guesses, novelty), work, novelty)
+
+    def voices(self, record: JobRecord) -> list[tuple[str, float, float]]:
+        """Each expert with an idea: its name, its guess in seconds, and its share (0..1) of the say."""
+        opinion = self.opinion(record)
+        guesses, weights = opinion.guesses, self._weights(record, opinion.guesses, opinion.novelty)
+        total = sum(weight for weight in weights if weight is not None)
+        return [
+            (name, _cut(math.exp(guess), record.requested_s), weight / total)
+            for name, guess, weight in zip(EXPERTS, guesses, weights, strict=True)
+            if guess is not None and weight is not None
+        ]
 
     def keep(self, job_id: str, opinion: Opinion) -> None:
         """The experts are judged by this opinion when the job has ended."""
         if len(self._guesses) < _KEPT_GUESSES:
-            self._guesses[job_id] = (opinion.guesses, opinion.middle)
+            self._guesses[job_id] = opinion
 
     def quantiles(self, record: JobRecord) -> Quantiles:
         """Quantiles from the mistakes made lately, this user's own first. ``record.duration_s`` is not read.
@@ -115,7 +140,7 @@ class OnlineDurationPredictor:
         Where too many jobs fell out of the interval lately it grows until the share is right, and shrinks where too
         few did (after Gibbs and Candes, "Adaptive Conformal Inference", NeurIPS 2021).
         """
-        middle = self._combined(record, self._ask(record))
+        middle = self.opinion(record).middle
         user = self._users.get(_who(record)) if record.user is not None else None
         r10, r50, r90, r99 = _residual_quantiles(user.residuals if user else deque(), self._residuals)
         low = middle + r50 - (r50 - r10 + _LEAST_WIDTH) * math.exp(self._below)
@@ -135,14 +160,14 @@ class OnlineDurationPredictor:
         self._adapt(self._claims.pop(record.job_id, None), truth)
         asked = self._guesses.pop(record.job_id, None)
         if asked is not None:
-            guesses, middle = asked
-            user.scores.add(guesses, truth, _FORGET_USER)
-            self._everyone.add(guesses, truth, _FORGET_ALL)
-            user.residuals.append(truth - middle)
-            self._residuals.append(truth - middle)
+            user.scores.add(asked.guesses, truth, _FORGET_USER)
+            self._everyone.add(asked.guesses, truth, _FORGET_ALL)
+            user.residuals.append(truth - asked.middle)
+            self._residuals.append(truth - asked.middle)
+        self._paces.observe(record, asked.work if asked is not None else pace.work_of(record))
         user.jobs.append((truth, record))
         if record.requested_s:
-            self._shares.append(truth - math.log(record.requested_s))
+            self._shares.append(truth - math.log(max(1.0, record.requested_s)))
         for key in _request_keys(record):
             self._by_request.setdefault(key, deque(maxlen=_RECENT)).append(truth)
 
@@ -153,7 +178,7 @@ class OnlineDurationPredictor:
         above = self._above + _WIDTH_STEP * ((truth > claim[1]) - _OUTSIDE)
         self._below, self._above = (min(_WIDTH_REACH, max(-_WIDTH_REACH, width)) for width in (below, above))
 
-    def _ask(self, record: JobRecord) -> list[float | None]:
+    def _ask(self, record: JobRecord, work: pace.Work | None) -> list[float | None]:
         """Each expert's guess on the log scale; None where it has nothing to go by."""
         user = self._users.get(_who(record))
         jobs = list(user.jobs) if user else []
@@ -169,6 +194,7 @@ class OnlineDurationPredictor:
             _by_share(jobs, record),
             _alike(jobs, record, name),
             self._general(record),
+            *self._paces.guesses(record, work),
         ]
 
     def _general(self, record: JobRecord) -> float:
@@ -184,16 +210,25 @@ class OnlineDurationPredictor:
         share = (_DEFAULT_SHARE_JOBS * _DEFAULT_SHARE + jobs * (_median(list(self._shares)) or 0.0)) / (
             _DEFAULT_SHARE_JOBS + jobs
         )
-        return math.log(record.requested_s) + share
+        return math.log(max(1.0, record.requested_s)) + share
 
-    def _combined(self, record: JobRecord, guesses: list[float | None]) -> float:
+    def _combined(self, record: JobRecord, guesses: list[float | None], novelty: float) -> float:
         """The weighted median of the guesses."""
+        weights = self._weights(record, guesses, novelty)
+        return _weighted_median(
+            [(g, w) for g, w in zip(guesses, weights, strict=True) if g is not None and w is not None]
+        )
+
+    def _weights(self, record: JobRecord, guesses: list[float | None], novelty: float) -> list[float | None]:
+        """How much each expert's guess counts for this user; None where it has none.
+
+        Who repeats what earlier runs took is expected to be further off the more another amount of work this is.
+        """
         user = self._users.get(_who(record))
-        weighted = []
-        for i, guess in enumerate(guesses):
-            if guess is not None:
-                weighted.append((guess, math.exp(-_SHARPNESS * self._expected_mistake(user, i))))
-        return _weighted_median(weighted)
+        return [
+            None if guess is None else math.exp(-_SHARPNESS * (self._expected_mistake(user, i) + novelty * _REPEATS[i]))
+            for i, guess in enumerate(guesses)
+        ]
 
     def _expected_mistake(self, user: _User | None, expert: int) -> float:
         everyone = self._everyone
@@ -217,9 +252,9 @@ def _by_share(jobs: list[tuple[float, JobRecord]], record: JobRecord) -> float |
     """The share of the requested time that this user's recent jobs used."""
     if not record.requested_s:
         return None
-    shares = [t - math.log(past.requested_s) for t, past in jobs[-9:] if past.requested_s]
+    shares = [t - math.log(max(1.0, past.requested_s)) for t, past in jobs[-9:] if past.requested_s]
     share = _median(shares)
-    return None if share is None else math.log(record.requested_s) + share
+    return None if share is None else math.log(max(1.0, record.requested_s)) + share
 
 
 def _alike(jobs: list[tuple[float, JobRecord]], record: JobRecord, name: str) -> float | None:

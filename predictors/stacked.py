@@ -24,12 +24,16 @@ from analyzers.types import JobRecord
 from predictors.boosted import BOOSTED_LEVELS, BoostedShares
 from predictors.boosted_outcome import BoostedOutcomes, Ending, kind_of_end
 from predictors.conformal import LEVELS, AdaptiveBounds
-from predictors.features import NAMES, UNKNOWN, Past, log_s, table
+from predictors.fact_features import NAMES as FACT_NAMES
+from predictors.fact_features import fact_row
+from predictors.features import NAMES, UNKNOWN, Past, log_s, table, who
 from predictors.forecast import Forecast
 from predictors.online import EXPERTS, OnlineDurationPredictor, Opinion
 
 #: The names of the numbers in a row, for explanations and for the files models are kept in.
-COLUMNS: tuple[str, ...] = (*NAMES, "experts together", *(f"expert: {name}" for name in EXPERTS))
+COLUMNS: tuple[str, ...] = (
+    *NAMES, "experts together", *(f"expert: {name}" for name in EXPERTS), *(f"source: {name}" for name in FACT_NAMES),
+)  # fmt: skip
 #: What a share is of where the trace has no requests: a day.
 _NO_REQUEST_S = 86_400.0
 #: A job killed at its limit is recorded as ending a little later.
@@ -41,8 +45,14 @@ _GROWTH = 1.3
 WINDOW_JOBS = 50_000
 _LOW, _HOLD_LOW, _HOLD_HIGH, _HIGH = range(len(BOOSTED_LEVELS))
 _SPREAD = 1.5
+#: Half-life, in ended jobs, of what the hold gained: for everyone, and for a user, whose own counts as much as that
+#: after some jobs.
+_FORGET_HOLD, _FORGET_HOLD_OF_ONE = 0.5 ** (1 / 300), 0.5 ** (1 / 15)
+_HOLD_TRUST_JOBS = 5.0
+_LARGEST_MISTAKE = 4.0
 NEW_USER_JOBS, HEAVY_USER_JOBS = 10, 100
 _SMALL_JOB_GPUS = 8
+_TOLD_HIGH = LEVELS.index(0.9)
 
 
 @dataclass(slots=True)
@@ -55,6 +65,20 @@ class _Asked:
     experts_s: float
     group: Hashable
     claimed: list[float] | None = None
+    who: Hashable = None
+    held_s: float | None = None
+
+
+@dataclass(slots=True)
+class _Hold:
+    """What holding the experts' answer within the boosted quantiles gained lately, on the log scale, discounted."""
+
+    gain: float = 0.0
+    count: float = 0.0
+
+    def learn(self, gain: float, keep: float) -> None:
+        self.gain = self.gain * keep + gain
+        self.count = self.count * keep + 1.0
 
 
 @dataclass(slots=True)
@@ -77,15 +101,31 @@ class _Raw:
 class StackedDurations:
     """``ask(record)`` -> `Forecast`; ``observe(record)`` when it has ended. Nothing else is ever learned from."""
 
-    def __init__(self, trees: int = 80, window: int = WINDOW_JOBS, seed: int = 0) -> None:
+    def __init__(
+        self,
+        trees: int = 80,
+        window: int = WINDOW_JOBS,
+        seed: int = 0,
+        *,
+        queue_known: bool = True,
+        trains: bool = True,
+    ) -> None:
+        """``queue_known``: jobs in flight are told of; where only ended jobs ever are, none may be learned from either.
+        ``trains``: on its own schedule, in the middle of `observe`; else only when `train` is called."""
         self.trees = trees
         self.window = window
         self.seed = seed
+        self.queue_known = queue_known
+        self.trains = trains
+        #: When the last job that was learned from had ended, seconds.
+        self.latest_s = -math.inf
         self._past = Past()
         self._experts = OnlineDurationPredictor()
         self._boosted = BoostedShares(trees, seed)
         self._endings = BoostedOutcomes(seed=seed)
         self._bounds = AdaptiveBounds()
+        self._hold = _Hold()
+        self._hold_of: dict[Hashable, _Hold] = {}
         self._open: dict[str, _Asked] = {}
         self._ended: list[_Ended] = []
         self._ended_jobs = 0
@@ -103,7 +143,8 @@ class StackedDurations:
 
     def started(self, job_id: str, at_s: float) -> None:
         """A job that was asked about has started; how long it has been running is known of it from now on."""
-        self._past.started(job_id, at_s)
+        if self.queue_known:
+            self._past.started(job_id, at_s)
 
     def observe(self, record: JobRecord, at_s: float | None = None) -> None:
         """Learn from a job that has ended, at ``at_s`` if not when its record says."""
@@ -133,6 +174,36 @@ class StackedDurations:
                 self._end(record, ended_s(record))
                 order.append((True, number))
         return self._second_pass(records, asked, order, 0 if calibrate_last is None else len(records) - calibrate_last)
+
+    @property
+    def ended_jobs(self) -> int:
+        """How many jobs have been learned from."""
+        return self._ended_jobs
+
+    @property
+    def trained(self) -> bool:
+        """Whether there are boosted models."""
+        return self._boosted.ready
+
+    def opinion(self, record: JobRecord) -> Opinion:
+        """What the experts say of a job, one by one and together; nothing is kept."""
+        return self._experts.opinion(record)
+
+    def ends_of(self, record: JobRecord) -> dict[str, float]:
+        """Shares of the ways that jobs end, of everyone's and this user's; without those at the limit."""
+        return self._past.ends_of(record)
+
+    def early_share(self) -> float:
+        """Of the jobs that fail, the share that does so within the first minutes."""
+        return self._past.early_share()
+
+    def voices(self, record: JobRecord) -> list[tuple[str, float, float]]:
+        """Each expert with an idea of a job: its name, its guess in seconds, its weight (they sum to 1)."""
+        return self._experts.voices(record)
+
+    def kept_promises(self, record: JobRecord) -> float:
+        """0.9, or the share of this user's jobs that ended by the 90 % quantile told where that is clearly less."""
+        return self._past.kept_promises(record)
 
     def train(self) -> None:
         """Train anew on the window now, whatever the schedule says; below `FIRST_TRAINING_JOBS` the experts answer."""
@@ -176,17 +247,21 @@ class StackedDurations:
         limit_s = record.requested_s or None
         experts_s = max(1.0, min(math.exp(opinion.middle), limit_s or math.inf))
         guesses = (UNKNOWN if guess is None else guess for guess in opinion.guesses)
-        row = array("f", [*self._past.row(record), log(experts_s), *guesses])
-        return _Asked(row, limit_s or _NO_REQUEST_S, limit_s, experts_s, self.group_of(record))
+        row = array("f", [*self._past.row(record), log(experts_s), *guesses, *fact_row(record, opinion.work)])
+        return _Asked(row, limit_s or _NO_REQUEST_S, limit_s, experts_s, self.group_of(record), who=who(record))
 
     def _note(self, record: JobRecord) -> _Asked:
         opinion = self._experts.opinion(record)
         asked = self._open[record.job_id] = self._known(record, opinion)
         self._experts.keep(record.job_id, opinion)
-        self._past.submitted(record)
+        if self.queue_known:
+            self._past.submitted(record)
         return asked
 
     def _end(self, record: JobRecord, at_s: float) -> _Asked | None:
+        if not self.queue_known:
+            self._past.submitted(record)
+        self.latest_s = max(self.latest_s, at_s)
         self._past.ended(record, at_s)
         self._experts.observe(record)
         return self._open.pop(record.job_id, None)
@@ -195,14 +270,20 @@ class StackedDurations:
         duration_s = record.duration_s or 0.0
         if asked.claimed is not None:
             self._bounds.learn(asked.group, asked.claimed, log_s(duration_s))
+            self._past.promised(record, kept=log_s(duration_s) <= asked.claimed[_TOLD_HIGH])
             asked.claimed = None
+        if asked.held_s is not None:
+            truth = log_s(duration_s)
+            free, held = (min(_LARGEST_MISTAKE, abs(log_s(s) - truth)) for s in (asked.experts_s, asked.held_s))
+            self._hold.learn(free - held, _FORGET_HOLD)
+            self._hold_of.setdefault(asked.who, _Hold()).learn(free - held, _FORGET_HOLD_OF_ONE)
         self._ended.append(_Ended(asked, duration_s, kind_of_end(record)))
         self._ended_jobs += 1
         if len(self._ended) >= 2 * self.window:
             del self._ended[: -self.window]
 
     def _due(self) -> bool:
-        return self._ended_jobs >= self._next_training
+        return self.trains and self._ended_jobs >= self._next_training
 
     def _train(self, ended: list[_Ended]) -> None:
         newest = ended[-self.window :]
@@ -226,7 +307,8 @@ class StackedDurations:
             point_s = asked.experts_s
             low, high = log(point_s) - _SPREAD, log(point_s) + _SPREAD
         else:
-            point_s = min(max(asked.experts_s, raw.seconds[_HOLD_LOW]), raw.seconds[_HOLD_HIGH])
+            asked.held_s = min(max(asked.experts_s, raw.seconds[_HOLD_LOW]), raw.seconds[_HOLD_HIGH])
+            point_s = asked.held_s if self._holds(asked.who) else asked.experts_s
             low, high = log_s(raw.seconds[_LOW]), log_s(raw.seconds[_HIGH])
         if asked.limit_s:
             point_s = max(1.0, min(point_s, asked.limit_s))
@@ -236,6 +318,12 @@ class StackedDurations:
         values = [math.exp(bound) for bound in asked.claimed]
         half = len(LEVELS) // 2
         return Forecast(point_s, (*values[:half], point_s, *values[half:]), ending=raw.ending if raw else None)
+
+    def _holds(self, user: Hashable) -> bool:
+        """Whether the hold has not made things worse lately, for this user, as far as is known, and for everyone."""
+        own = self._hold_of.get(user) or _Hold()
+        general = self._hold.gain / self._hold.count if self._hold.count else 0.0
+        return own.gain + _HOLD_TRUST_JOBS * general >= 0.0
 
     def group_of(self, record: JobRecord) -> tuple[str, str]:
         """The class of the job's user, by the jobs of theirs that have ended, and the job's class of size."""

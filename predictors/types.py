@@ -108,6 +108,9 @@ class Prediction:
 
     ``assumed``: what was taken from the launch because the submission did not say it. ``source``: how much of the job's
     source the prediction rests on. ``gpu_fit``: None where the GPU type is not known, or nothing of the memory.
+    ``fails_early``: the chance that it fails within the first five minutes, part of ``outcome.failed``. ``confidence``:
+    0.9, or the share of this user's jobs that ended by the 90 % quantile told of them where that is clearly less.
+    ``remaining_s``: of a running job.
     """
 
     duration_s: Quantiles
@@ -122,3 +125,6 @@ class Prediction:
     assumed: tuple[Assumed, ...] = ()
     source: SourceReading = field(default_factory=SourceReading)
     gpu_fit: Fit | None = None
+    fails_early: float = 0.0
+    confidence: float = 0.9
+    remaining_s: Quantiles | None = None

@@ -13,7 +13,8 @@ from prompts.errors import UserError
 from schedmate.ports import TraceNotes
 
 if TYPE_CHECKING:
-    from predictors import OnlineDurationPredictor
+    from predictors import OnlineDurationPredictor, Predictor
+    from predictors.remaining import Running
     from predictors.types import Assumed, Prediction
     from schedmate.config import Settings
     from schedmate.scheduler import Hints
@@ -33,6 +34,7 @@ class Pipeline:
         self.history = history
         self._settings = settings
         self._model_within_s = model_within_s
+        self._predictor: Predictor | None = None
 
     def facts(self, submission: Submission) -> SourceFacts:
         """What source and launch command say, as far as the settings let them be read; nothing without a work dir."""
@@ -45,16 +47,25 @@ class Pipeline:
             return facts
         return sharpened(facts, submission, self._settings, within_s=self._model_within_s)
 
-    def predict(self, submission: Submission, facts: SourceFacts | None = None) -> Prediction:
+    def predict(
+        self, submission: Submission, facts: SourceFacts | None = None, running: Running | None = None
+    ) -> Prediction:
         """The calibrated prediction; ``facts`` may be passed in where they are known already.
 
-        What the submission leaves open is taken from what the launch asks for, and told in ``assumed``.
+        What the submission leaves open is taken from what the launch asks for, and told in ``assumed``. ``running``:
+        the job has started, and how long it still will is wanted too.
         """
-        from predictors import predict
-
         known = facts if facts is not None else self.facts(submission)
         asked, assumed = with_launch_request(submission, known)
-        return replace(predict(asked, known, self.history), assumed=assumed)
+        return replace(self._one_predictor().predict(asked, known, running), assumed=assumed)
+
+    def _one_predictor(self) -> Predictor:
+        """Made at the first prediction; it learns on from what is added to the history."""
+        if self._predictor is None:
+            from predictors import Predictor
+
+            self._predictor = Predictor(self.history)
+        return self._predictor
 
     def hints(self, submission: Submission, facts: SourceFacts | None = None) -> Hints:
         """What the scheduler is told: expected and high runtime. Untrusted there; never more than the hard limit."""
@@ -106,11 +117,17 @@ class Pipeline:
 
 
 def hints_of(prediction: Prediction) -> Hints:
-    """The part of a prediction that the scheduler uses."""
+    """The part of a prediction that the scheduler uses; its confidence is how often what was told this user held."""
     from schedmate.scheduler import Hints
 
-    duration = prediction.duration_s
-    return Hints(expected_s=duration.p50, high_s=duration.p90, source=prediction.model_version)
+    duration, outcome = prediction.duration_s, prediction.outcome
+    return Hints(
+        expected_s=duration.p50,
+        high_s=duration.p90,
+        source=prediction.model_version,
+        confidence=prediction.confidence,
+        failure_probability=min(1.0, outcome.failed),
+    )
 
 
 def online_predictor(past: Iterable[JobRecord] = ()) -> OnlineDurationPredictor:

@@ -59,6 +59,11 @@ class HistoryIndex:
         if record.duration_s is not None:
             self._waiting.append(row)
 
+    def news(self, seen: int) -> tuple[int, list[JobRecord]]:
+        """What was added after the first ``seen`` additions, in that order and without what was replaced since; and the
+        number of additions to ask with the next time."""
+        return len(self._records), [record for record in self._records[seen:] if record is not None]
+
     def _file_waiting(self) -> None:
         """File what was added since the last search: one by one in place, or many at once and sorted when asked for."""
         waiting, self._waiting = self._waiting, []

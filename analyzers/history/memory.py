@@ -34,3 +34,8 @@ class MemoryHistoryStore:
     ) -> list[tuple[JobRecord, float]]:
         """The ``k`` nearest ended jobs with their similarity in 0..1, nearest first."""
         return self._index.similar(submission, fingerprint, k=k, before_s=before_s)
+
+    def news(self, seen: tuple[object, int] | None) -> tuple[tuple[object, int], list[JobRecord]]:
+        """As `analyzers.ports.HistoryStore.news`."""
+        count, records = self._index.news(seen[1] if seen is not None else 0)
+        return (self._index, count), records

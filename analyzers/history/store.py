@@ -107,6 +107,13 @@ class FileHistoryStore:
         self._refresh()
         return self._index.similar(submission, fingerprint, k=k, before_s=before_s)
 
+    def news(self, seen: tuple[object, int] | None) -> tuple[tuple[object, int], list[JobRecord]]:
+        """As `analyzers.ports.HistoryStore.news`; everything is news where the file was replaced."""
+        self._refresh()
+        known = seen[1] if seen is not None and seen[0] is self._index else 0
+        count, records = self._index.news(known)
+        return (self._index, count), records
+
     def _append(self, data: bytes) -> None:
         with _told(self.path, "written"), _locked(self.path) as handle:
             size = os.fstat(handle).st_size

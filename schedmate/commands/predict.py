@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from prompts.errors import UserError
 from schedmate.console import err, out, print_json, safe
 from schedmate.durations import parse_duration, short_duration
 from schedmate.workdir import work_folder
 
 if TYPE_CHECKING:
     from analyzers.ports import HistoryStore
+    from predictors.remaining import Running
     from predictors.types import Assumed, Fit, Interval, Prediction
 
 
@@ -36,6 +38,14 @@ def predict(
     history: Annotated[
         Path | None,
         typer.Option("--history", help="A history store or a trace file (default: history.store).", metavar="FILE"),
+    ] = None,
+    running_for: Annotated[
+        str | None,
+        typer.Option("--running-for", help="It has run for so long: how long it still will.", metavar="S"),
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option("--log", help="With --running-for: its log, which tells how far it is.", metavar="FILE"),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
@@ -62,13 +72,32 @@ def predict(
     store = _history(history)
     settings = load_settings()
     pipeline = Pipeline(store, settings, model_within_s=settings.number("llm.wait_s"))
-    prediction = pipeline.predict(submission)
+    prediction = pipeline.predict(submission, running=_running(running_for, log))
     for warning in [*prediction.warnings, *getattr(store, "warnings", [])]:
         err().print(f"warning: {safe(warning)}", soft_wrap=True)
     if json_:
         print_json(prediction)
     else:
         _show(prediction, named=submission.name is not None)
+
+
+def _running(running_for: str | None, log: Path | None) -> Running | None:
+    """What is known of a running job: how long it has run, and what its log says is left."""
+    from predictors.remaining import Running
+
+    if running_for is None:
+        if log is not None:
+            raise UserError("--log without --running-for", "say how long the job has run, for example --running-for 2h")
+        return None
+    elapsed_s = parse_duration(running_for, "--running-for")
+    if log is None:
+        return Running(elapsed_s)
+    from analyzers.logs import read_progress
+
+    found = read_progress(log)
+    if found.eta_seconds is None:
+        err().print(f"warning: {safe(str(log))}: nothing in it says how far the job is", soft_wrap=True)
+    return Running(elapsed_s, found.eta_seconds, found.eta_range)
 
 
 def _history(path: Path | None) -> HistoryStore:
@@ -95,10 +124,18 @@ def _show(prediction: Prediction, named: bool) -> None:
         f"(80 % between {short_duration(duration.p10)} and {short_duration(duration.p90)})",
     )
     block.add_row("", f"99 % at most {short_duration(duration.p99)}")
+    if prediction.remaining_s is not None:
+        left = prediction.remaining_s
+        block.add_row(
+            "[bold]still runs[/bold]",
+            f"[bold]{short_duration(left.p50)}[/bold]  "
+            f"(80 % between {short_duration(left.p10)} and {short_duration(left.p90)})",
+        )
     block.add_row(
         "[bold]ends[/bold]",
         f"completed {outcome.completed:.0%}, failed {outcome.failed:.0%}, "
-        f"cancelled {outcome.cancelled:.0%}, timeout {outcome.timeout:.0%}",
+        f"cancelled {outcome.cancelled:.0%}, timeout {outcome.timeout:.0%}; "
+        f"fails within 5 minutes {prediction.fails_early:.0%}",
     )
     block.add_row("[bold]GPU memory[/bold]", _gib(prediction.gpu_memory_mib) + " a GPU")
     if prediction.gpu_fit is not None:

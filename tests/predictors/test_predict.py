@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from analyzers.history import MemoryHistoryStore
 from analyzers.types import Fact, JobRecord, JsonValue, SourceFacts, Submission
-from predictors import DurationEstimator, predict
+from predictors import predict
 from predictors.hardware import gpu_model
 from predictors.types import Prediction
 from predictors.workload import workload
@@ -232,11 +232,6 @@ def test_a_job_that_does_not_fit_is_said_so() -> None:
 def test_only_jobs_ended_by_the_time_of_asking_count() -> None:
     asked = Submission("", user="ann", gpus=1, submit_s=500.0)
     assert predict(asked, NOTHING, past(20, submit_s=0.0, duration_s=501.0)) == predict(asked, NOTHING, EMPTY)
-
-
-def test_the_estimator_agrees_with_the_whole() -> None:
-    asked, store = Submission("", user="ann", gpus=1), past(10)
-    assert DurationEstimator().fit(store).predict(asked, NOTHING) == predict(asked, NOTHING, store).duration_s
 
 
 @pytest.mark.parametrize(

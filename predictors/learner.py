@@ -1,0 +1,67 @@
+"""What has been learned from a history by a moment: a trained model, or none, brought up to date with the jobs since.
+
+A history only holds jobs that have ended. They are learned from in order of time, and never one that ended after the
+moment that is asked about. Who asks about ever later moments pays for the new jobs only; who goes back in time pays for
+the newest `RECENT_JOBS` of that time.
+"""
+
+from __future__ import annotations
+
+import copy
+import heapq
+import math
+from dataclasses import replace
+
+from analyzers.ports import HistoryStore
+from analyzers.types import JobRecord
+from predictors.stacked import StackedDurations, ended_s
+
+#: Without a trained model, or far behind it, no more than the newest jobs are learned from.
+RECENT_JOBS = 2_000
+
+
+class Learner:
+    """``at(moment_s)`` -> the model as it could be known then; ``fresh()`` makes one where there is no trained one."""
+
+    def __init__(self, history: HistoryStore, trained: StackedDurations | None = None) -> None:
+        """``trained``: a model that has learned from jobs up to its ``latest_s``; it is not changed."""
+        self._history = history
+        self._trained = trained
+        self._model: StackedDurations | None = None
+        self._mark: tuple[object, int] | None = None
+        self._waiting: list[tuple[float, int, JobRecord]] = []
+        self._count = 0
+
+    def at(self, moment_s: float | None) -> StackedDurations:
+        """The model with all that had ended by ``moment_s`` (None: with everything)."""
+        mark, news = self._history.news(self._mark)
+        same = self._mark is not None and mark[0] is self._mark[0]
+        self._mark = mark
+        behind = self._model is not None and moment_s is not None and moment_s < self._model.latest_s
+        if self._model is None or not same or behind:
+            self._start(moment_s)
+            news = self._history.news(None)[1]
+            self._waiting = []
+        for record in news:
+            if record.duration_s is not None and ended_s(record) > self._known_to_s:
+                self._count += 1
+                heapq.heappush(self._waiting, (ended_s(record), self._count, record))
+        assert self._model is not None
+        self._catch_up(self._model, moment_s)
+        return self._model
+
+    def _start(self, moment_s: float | None) -> None:
+        usable = self._trained is not None and (moment_s is None or self._trained.latest_s <= moment_s)
+        self._model = copy.deepcopy(self._trained) if usable else StackedDurations(queue_known=False, trains=False)
+        assert self._model is not None
+        self._known_to_s = self._model.latest_s
+
+    def _catch_up(self, model: StackedDurations, moment_s: float | None) -> None:
+        due: list[JobRecord] = []
+        last_s = math.inf if moment_s is None else moment_s
+        while self._waiting and self._waiting[0][0] <= last_s:
+            due.append(heapq.heappop(self._waiting)[2])
+        if due:
+            # Jobs that are learned from together may have the name of one before: each counts.
+            newest = sorted(due[-RECENT_JOBS:], key=lambda record: (record.submit_s, ended_s(record)))
+            model.replay([replace(each, job_id=f"{each.job_id}#{n}") for n, each in enumerate(newest)])

@@ -1,0 +1,156 @@
+"""The one predictor: what was learned from ended jobs, similar jobs, the job's own source, and published figures.
+
+The point is that of `stacked`: experts on the past and on the pace of the source's work, held within boosted quantiles
+where a model has been trained, with bounds that follow what happens. Before `WARM_JOBS` jobs have ended the width is
+that of similar jobs and priors, and the point moves from theirs to the experts' with every job. Similar jobs also tell
+of memory and use, and are what people are shown.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from statistics import NormalDist
+
+import numpy as np
+
+from analyzers.ports import HistoryStore
+from analyzers.types import JobRecord, SourceFacts, Submission
+from predictors import reasons
+from predictors.duration import K_SIMILAR, duration_distribution
+from predictors.forecast import Forecast
+from predictors.learner import Learner
+from predictors.mixture import Mixture
+from predictors.outcome import outcome_probabilities
+from predictors.prior import duration_prior
+from predictors.remaining import Running, still_runs
+from predictors.resources import gpu_memory_mib, gpu_utilization, host_memory_mib
+from predictors.stacked import FIRST_TRAINING_JOBS, StackedDurations
+from predictors.story import told_together, with_timeout
+from predictors.types import OutcomeProbabilities, Prediction
+
+#: Changes whenever the same input may give another answer.
+MODEL_VERSION = "one-1"
+#: From so many ended jobs on their intervals are those that were kept.
+WARM_JOBS = FIRST_TRAINING_JOBS
+#: Half of the way from similar jobs and priors to the experts is gone when so many jobs have ended.
+_HALF_WAY_JOBS = 50.0
+#: Who is expected to reach this share of the limit is known to last at least as long, not how long.
+_AT_LIMIT = 0.99
+_POINTS = 50
+_NORMAL = NormalDist()
+_LEAST_FACT_CONFIDENCE = 0.5
+
+
+class Predictor:
+    """``predict(submission, facts)`` from a history and, where there is one, a trained model."""
+
+    def __init__(self, history: HistoryStore, trained: StackedDurations | None = None, version: str = "") -> None:
+        """``version`` names the trained model; it becomes part of what every prediction is marked with."""
+        self.history = history
+        self._learner = Learner(history, trained)
+        self._version = f"{MODEL_VERSION}+{version}" if trained is not None and version else MODEL_VERSION
+
+    def predict(self, submission: Submission, facts: SourceFacts, running: Running | None = None) -> Prediction:
+        """Predict one job.
+
+        ``submission.submit_s``, where set, is the moment of asking on the history's clock: only jobs ended by then
+        count. ``running``: the job has started; then ``remaining_s`` says how long it still will.
+        """
+        model = self._learner.at(submission.submit_s)
+        limit_s = submission.limit_s
+        record = as_record(submission, facts, model.latest_s)
+        similar = self.history.similar(submission, facts.fingerprint, k=K_SIMILAR, before_s=submission.submit_s)
+        prior = duration_prior(submission, facts)
+        by_likeness = duration_distribution(similar, prior, limit_s)
+        ends = model.ends_of(record)
+        if model.ended_jobs >= WARM_JOBS:
+            forecast = model.peek(record)
+            whole = distribution(forecast)
+            told = _outcome(forecast, ends, whole, limit_s)
+        else:
+            whole = _moved(by_likeness, model, record, limit_s)
+            told = outcome_probabilities(similar, limit_s, whole.share_above(limit_s) if limit_s else 0.0, ends)
+            forecast = None
+        early = forecast.ending.fails_early if forecast and forecast.ending else told.failed * model.early_share()
+        memory, memory_reason, gpu_fit = gpu_memory_mib(submission, facts, similar)
+        host_memory, host_reason = host_memory_mib(submission, facts, similar)
+        return Prediction(
+            duration_s=told_together(whole.quantiles(limit_s), told.timeout, limit_s),
+            outcome=told,
+            gpu_memory_mib=memory,
+            gpu_utilization=gpu_utilization(similar),
+            host_memory_mib=host_memory,
+            similar_jobs=reasons.shown(similar),
+            reasons=(
+                *reasons.of_similar(submission, similar),
+                *prior.reasons,
+                *reasons.of_experts(model.voices(record), model.ended_jobs),
+                *reasons.of_limit(limit_s, whole, told.timeout),
+                memory_reason,
+                *([host_reason] if host_reason else []),
+            ),
+            model_version=self._version,
+            warnings=tuple(facts.warnings),
+            source=facts.source,
+            gpu_fit=gpu_fit,
+            fails_early=min(early, told.failed),
+            confidence=model.kept_promises(record),
+            remaining_s=None if running is None else still_runs(whole, running, told.completed, limit_s),
+        )
+
+
+def predict(submission: Submission, facts: SourceFacts, history: HistoryStore) -> Prediction:
+    """One prediction from a history, which is read anew; who predicts often keeps a `Predictor`."""
+    return Predictor(history).predict(submission, facts)
+
+
+def as_record(submission: Submission, facts: SourceFacts, now_s: float) -> JobRecord:
+    """The submission as the record that it would become, without an end; ``now_s`` where it does not say when it is."""
+    moment_s = submission.submit_s if submission.submit_s is not None else now_s
+    return JobRecord(
+        job_id="",
+        submit_s=moment_s if math.isfinite(moment_s) else 0.0,
+        duration_s=None,
+        gpus=submission.gpus or 1,
+        user=submission.user,
+        tenant=submission.tenant,
+        name=submission.name,
+        command=submission.command or None,
+        gpu_type=submission.gpu_type,
+        nodes=submission.nodes,
+        requested_s=submission.limit_s,
+        fingerprint=facts.fingerprint or None,
+        facts={name: fact.value for name, fact in facts.facts.items() if fact.confidence >= _LEAST_FACT_CONFIDENCE},
+    )
+
+
+def distribution(forecast: Forecast) -> Mixture:
+    """The forecast as evenly weighted points; beyond its last quantile it falls off as a log-normal would."""
+    levels = (np.arange(_POINTS) + 0.5) / _POINTS
+    logs = [math.log(forecast.quantile_s(float(level))) for level in levels]
+    high, top = forecast.levels[-2], forecast.levels[-1]
+    steep = math.log(forecast.values_s[-1] / forecast.values_s[-2]) / (_NORMAL.inv_cdf(top) - _NORMAL.inv_cdf(high))
+    tail = math.log(forecast.values_s[-1])
+    for place, level in enumerate(levels):
+        if level > top:
+            logs[place] = tail + steep * (_NORMAL.inv_cdf(float(level)) - _NORMAL.inv_cdf(top))
+    return Mixture(np.maximum.accumulate(logs), np.full(_POINTS, 1.0 / _POINTS))
+
+
+def _outcome(forecast: Forecast, ends: dict[str, float], whole: Mixture, limit_s: float | None) -> OutcomeProbabilities:
+    """The boosted probabilities; without them the shares of how jobs ended, and the chance of reaching the limit."""
+    if forecast.ending is not None:
+        told = forecast.ending.outcome
+        return told if limit_s else with_timeout(told, 0.0)
+    return with_timeout(OutcomeProbabilities(**ends, timeout=0.0), whole.share_above(limit_s) if limit_s else 0.0)
+
+
+def _moved(by_likeness: Mixture, model: StackedDurations, record: JobRecord, limit_s: float | None) -> Mixture:
+    """The distribution of similar jobs and priors, moved towards what the experts say by how much they have seen."""
+    said = model.opinion(record).middle
+    if not model.ended_jobs or (limit_s and said >= math.log(max(1.0, _AT_LIMIT * limit_s))):
+        return by_likeness
+    share = model.ended_jobs / (model.ended_jobs + _HALF_WAY_JOBS)
+    middle = math.log(float(by_likeness.quantile_s((0.5,))[0]))
+    return replace(by_likeness, points=by_likeness.points + share * (said - middle))
