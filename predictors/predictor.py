@@ -83,8 +83,8 @@ class Predictor:
             host_memory_mib=host_memory,
             similar_jobs=reasons.shown(similar),
             reasons=(
-                *reasons.of_similar(submission, similar),
-                *prior.reasons,
+                *reasons.of_similar(submission, similar, counted=forecast is None),
+                *(prior.reasons if forecast is None else prior.told),
                 *reasons.of_experts(model.voices(record), model.ended_jobs),
                 *reasons.of_limit(limit_s, whole, told.timeout),
                 memory_reason,

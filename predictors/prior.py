@@ -44,10 +44,14 @@ _PUBLISHED_JOBS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """A distribution worth ``mixture.mass`` jobs of evidence, and where it comes from in words."""
+    """A distribution worth ``mixture.mass`` jobs of evidence, and where it comes from in words.
+
+    ``told``: what the source says of the work, in words, which is worth telling also where the prior counts no more.
+    """
 
     mixture: Mixture
     reasons: tuple[str, ...]
+    told: tuple[str, ...] = ()
 
 
 def duration_prior(submission: Submission, facts: SourceFacts) -> Prior:
@@ -59,7 +63,8 @@ def duration_prior(submission: Submission, facts: SourceFacts) -> Prior:
         end = bells([run_s], [spread], [1.0 - _ENDS_EARLY])
         early = between(_EARLIEST_END_S, run_s, _ENDS_EARLY)
         prior = mix([end, early]).scaled(_TOLD_JOBS)
-        return Prior(prior, (f"{_told(size, run_s, submission)}; {_counts_as(_TOLD_JOBS)}",))
+        told = _told(size, run_s, submission)
+        return Prior(prior, (f"{told}; {_counts_as(_TOLD_JOBS)}",), (told,))
     factor = min(_MAX_SIZE_FACTOR, max(1, size.gpus) ** _SIZE_EXPONENT)
     published = bells([_MEDIAN_S * factor], [_SPREAD], [1.0])
     reason = f"published GPU clusters: half of the jobs of this size end within {short_duration(_MEDIAN_S * factor)}"
