@@ -1,0 +1,228 @@
+"""What hints from source and history are worth to the same scheduler, on 128 GPUs. All jobs are synthetic.
+
+    python -m benchmarks.semantic_scheduling [--generator semantic] [--seeds 10] [--jobs 1000] [--curve] [--keep FOLDER]
+
+Each workload is read, predicted and replayed through the same code that users run. Arrivals are made faster or slower
+until the core without hints (it knows the users' limits) has a mean queueing of three mean runtimes; at that load the
+core is told
+
+- *no hints*: the limits alone;
+- *metadata*: predictions from user, tenant, name, GPUs and limit, and the history of ended jobs by these;
+- *source*: the same with the source tree and the launch command read, and the history by what they say;
+- *oracle*: the true runtimes.
+
+Predictions learn from nothing but the jobs that have ended by then in that very replay. *Evicting* is the same once
+more on a cluster where any job may be evicted and goes on from a checkpoint (every ten minutes, two minutes to start
+again), with priority classes by expected size: by the limit where there are no hints. ``--curve`` prints loads from 0.6
+to 1.1 (GPU time asked for over GPU time offered while jobs arrive) in place of that one load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import pickle
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from analyzers.history import MemoryHistoryStore
+from analyzers.types import JobRecord, SourceFacts, Submission
+from prompts.errors import UserError
+from schedmate.demo.history import WalkedHints
+from schedmate.pipeline import Pipeline
+from schedmate.scheduler import ClusterSpec
+from schedmate.simulator import Estimates, Perfect, Requested, Result, simulate
+from schedmate.simulator.conditions import Conditions
+from schedmate.simulator.estimates import Restarts
+from schedmate.simulator.load import at_load
+from schedmate.workload import Generator, SemanticGenerator, Truth, WorkloadSpec
+from schedmate.workload.folder import OutFolder
+from schedmate.workload.records import record_of, submission_of
+from schedmate.workload.writer import write_workload
+from schedmate.workload_independent import IndependentGenerator
+
+GENERATORS: Mapping[str, Callable[[WorkloadSpec], Generator[Any]]] = {
+    "semantic": SemanticGenerator,
+    "independent": IndependentGenerator,
+}
+CLUSTER = ClusterSpec.uniform(16, 8)
+GPUS = 128
+POLICY = "core"
+#: Mean queueing over mean runtime of the core without hints.
+WANTED_QUEUE = 3.0
+#: No cluster is asked for so many times what it has.
+MOST_LOAD = 4.0
+LOADS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
+EVICTING = Conditions(restarts=Restarts(), size_classes=True)
+KNOWS = ("no hints", "metadata", "source", "oracle")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One generated workload, its sources read. ``truth`` is for the replay, which must know when jobs end."""
+
+    records: list[JobRecord]
+    submissions: dict[str, Submission]
+    facts: dict[str, SourceFacts]
+    truth: dict[str, Truth]
+
+    @property
+    def load(self) -> float:
+        """GPU time asked for over GPU time offered from the first to the last submission."""
+        asked = sum(record.gpus * (record.duration_s or 0.0) for record in self.records)
+        return asked / (GPUS * (self.records[-1].submit_s - self.records[0].submit_s))
+
+
+def make(generator: Generator[Any]) -> Case:
+    """Write the workload to a scratch folder and read every job's source."""
+    pipeline = Pipeline(MemoryHistoryStore())
+    with tempfile.TemporaryDirectory(prefix="schedmate-semantic-") as scratch:
+        write_workload(generator, OutFolder(Path(scratch) / "out", "semantic-scheduling"))
+        jobs = list(generator.jobs())
+        submissions = {job.ask.job_id: submission_of(job.ask, Path(scratch) / "out") for job in jobs}
+        facts: dict[str, SourceFacts] = {}
+        known: dict[tuple[str, str, int, int], SourceFacts] = {}
+        for job in jobs:
+            key = (job.ask.tree, job.ask.command, job.ask.gpus, job.ask.nodes)
+            if key not in known:
+                known[key] = pipeline.facts(submissions[job.ask.job_id])
+            facts[job.ask.job_id] = known[key]
+    truth = {job.ask.job_id: job.truth for job in jobs}
+    return Case([record_of(job.ask, job.truth) for job in jobs], submissions, facts, truth)
+
+
+def kept(name: str, seed: int, jobs: int, folder: Path | None) -> Case:
+    """The case, from the folder where an earlier run of this program left it, if any."""
+    path = None if folder is None else folder / f"{name}-{seed}-{jobs}.pickle"
+    if path is not None and path.exists():
+        with path.open("rb") as stream:
+            case: Case = pickle.load(stream)  # this program's own file
+            return case
+    case = make(GENERATORS[name](WorkloadSpec(seed=seed, jobs=jobs)))
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as stream:
+            pickle.dump(case, stream)
+    return case
+
+
+def play(case: Case, records: Sequence[JobRecord], knows: str, conditions: Conditions = Conditions()) -> Result:
+    """One replay; ``knows`` is one of `KNOWS`."""
+    return simulate(records, CLUSTER, POLICY, estimates(case, records, knows), conditions=conditions)
+
+
+def estimates(case: Case, records: Sequence[JobRecord], knows: str) -> Estimates:
+    """Fresh estimates for one replay of these records."""
+    if knows == "no hints":
+        return Requested()
+    if knows == "oracle":
+        return Perfect()
+    asked = {record.job_id: replace(case.submissions[record.job_id], submit_s=record.submit_s) for record in records}
+    if knows == "source":
+        return WalkedHints(Pipeline(MemoryHistoryStore()), asked, case.facts, case.truth)
+    bare = {job_id: replace(each, workdir=None, command="") for job_id, each in asked.items()}
+    nothing = dict.fromkeys(bare, SourceFacts())
+    return WalkedHints(Pipeline(MemoryHistoryStore()), bare, nothing, case.truth)
+
+
+def queue(result: Result) -> float:
+    """Mean queueing over mean runtime."""
+    return float(result.waiting_s.mean() / result.runtime_s.mean())
+
+
+def at_queue(case: Case, wanted: float) -> tuple[list[JobRecord], float]:
+    """The records at the lowest load at which the core without hints queues that long, and that load.
+
+    Queueing does not grow steadily with load on a short trace, so loads are tried from low to high in steps of 5 %.
+    Raises `UserError` where the jobs are too few to queue that long however fast they arrive.
+    """
+    load = 0.5
+    while load < MOST_LOAD:
+        records = at_load(case.records, load / case.load)
+        if queue(play(case, records, "no hints")) >= wanted:
+            return records, load
+        load *= 1.05
+    raise UserError(f"{len(case.records)} jobs never queue {wanted:g} mean runtimes", "take more --jobs")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Mean JCT in seconds by what was known, without and with eviction, at one load of one seed."""
+
+    load: float
+    queueing: float
+    plain: dict[str, float]
+    evicting: dict[str, float]
+
+
+def row(case: Case, records: Sequence[JobRecord], load: float) -> Row:
+    """Replay one seed at one load in all ways."""
+    plain = {knows: play(case, records, knows) for knows in KNOWS}
+    evicting = {knows: float(play(case, records, knows, EVICTING).jct_s.mean()) for knows in KNOWS}
+    jct_s = {knows: float(result.jct_s.mean()) for knows, result in plain.items()}
+    return Row(load, queue(plain["no hints"]), jct_s, evicting)
+
+
+def rows(case: Case, curve: bool) -> Iterator[Row]:
+    """The rows of one seed."""
+    if curve:
+        for load in LOADS:
+            yield row(case, at_load(case.records, load / case.load), load)
+    else:
+        yield row(case, *at_queue(case, WANTED_QUEUE))
+
+
+def told(name: str, found: Sequence[Row]) -> Iterator[str]:
+    """Ratios of mean JCT (no hints over each), as geometric means over seeds with their standard error."""
+    load, queueing = fmean(each.load for each in found), fmean(each.queueing for each in found)
+    for way, jcts in (("plain", [each.plain for each in found]), ("evicting", [each.evicting for each in found])):
+        cells = [f"{_ratio([jct['no hints'] / jct[knows] for jct in jcts]):>14}" for knows in KNOWS[1:]]
+        gaps = [jct["metadata"] - jct["source"] for jct in jcts]
+        whole = [jct["metadata"] - jct["oracle"] for jct in jcts]
+        closed = f"{sum(gaps) / sum(whole):.0%}" if sum(whole) > 0 else "-"
+        across = _ratio([plain.plain["no hints"] / jct["source"] for plain, jct in zip(found, jcts, strict=True)])
+        yield f"{name:<12} {load:>5.2f} {queueing:>6.2f} {way:<9} {''.join(cells)} {closed:>8} {across:>14}"
+
+
+def _ratio(ratios: Sequence[float]) -> str:
+    logs = [math.log(ratio) for ratio in ratios]
+    error = stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else 0.0
+    return f"{math.exp(fmean(logs)):.2f} ±{math.exp(fmean(logs)) * error:.2f}"
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--generator", choices=tuple(GENERATORS), action="append", help="default: both")
+    parser.add_argument("--seeds", type=int, default=10, help="how many (default 10)")
+    parser.add_argument("--first", type=int, default=1, help="the first seed (default 1)")
+    parser.add_argument("--jobs", type=int, default=1000, help="jobs of a workload (default 1000)")
+    parser.add_argument("--curve", action="store_true", help="loads from 0.6 to 1.1 in place of the one")
+    parser.add_argument("--keep", type=Path, help="folder for workloads that were read, to be used again")
+    asked = parser.parse_args(words)
+    print(
+        f"{'generator':<12} {'load':>5} {'queue':>6} {'':<9} {'metadata':>13} {'source':>13} {'oracle':>13} "
+        f"{'closed':>8} {'source/plain':>14}"
+    )
+    for name in asked.generator or tuple(GENERATORS):
+        by_load: dict[int, list[Row]] = {}
+        for seed in range(asked.first, asked.first + asked.seeds):
+            for at, found in enumerate(rows(kept(name, seed, asked.jobs, asked.keep), asked.curve)):
+                by_load.setdefault(at, []).append(found)
+                print(f"  {name} seed {seed} load {found.load:.2f}", file=sys.stderr, flush=True)
+        for each in by_load.values():
+            print("\n".join(told(name, each)), flush=True)
+    print("\nmean JCT without hints over that with hints (geometric mean over seeds); queue: mean queueing over mean")
+    print("runtime without hints; closed: share of the gap from metadata to oracle; source/plain: against no eviction")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except UserError as error:
+        sys.exit(f"semantic_scheduling: {error}")
