@@ -154,6 +154,23 @@ class Checkpoint:
     evidence: LogEvidence
 
 
+#: What a silence may be: a kind of pause that is due, the end of an epoch, a pause of no known kind, uneven gaps.
+QuietReason = Literal["eval", "save", "compile", "epoch", "pause", "uneven"]
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """No record of progress for longer than three usual gaps: ``seconds`` since the last one, whose ``usual_gap_s`` is.
+
+    From ``stall_after_s`` on it is a stall. ``may_be`` is why that is longer; None where nothing is due.
+    """
+
+    seconds: float
+    usual_gap_s: float
+    stall_after_s: float
+    may_be: QuietReason | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far a job is, read from its log.
@@ -163,8 +180,8 @@ class Progress:
     have. ``last_loss`` is a number or the string ``"nan"``. ``ended`` is how the log ends where it says so.
     ``not_understood`` names what no line of the log was understood to hold: then trouble may be missed.
     ``checkpoint`` is the latest that was written completely, ``unsafe_checkpoint`` a later one that failed or is not
-    known to be complete. ``metrics`` are the last values of what else is measured, by name. What the log does not say
-    is None.
+    known to be complete. ``metrics`` are the last values of what else is measured, by name. ``quiet`` is told sooner
+    than a stall, and where a pause may be the reason. What the log does not say is None.
     """
 
     current_step: int | None = None
@@ -183,6 +200,7 @@ class Progress:
     checkpoint: Checkpoint | None = None
     unsafe_checkpoint: Checkpoint | None = None
     metrics: tuple[tuple[str, float | str], ...] = ()
+    quiet: Quiet | None = None
 
 
 #: On whose word nodes are named: a file that only the platform writes (kernel, scheduler, Kubernetes, a node's

@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from analyzers.logs.evenly import Even
 from analyzers.logs.pauses import PauseKind, Sign, Silence
 from analyzers.logs.series import Record, Series
 from analyzers.logs.tracker import Tracker
-
-#: What a silence may be.
-Reason = Literal["eval", "save", "compile", "epoch", "pause", "uneven"]
+from analyzers.types import QuietReason
 
 #: A pause that is due may last so many times the longest one, and longer the fewer were seen: by so much for one.
 _LONGER, _SEEN_ONCE = 1.5, 0.5
@@ -58,7 +56,7 @@ class Allowance(NamedTuple):
     """Silence of so many ``seconds`` may be for that ``reason``."""
 
     seconds: float
-    reason: Reason
+    reason: QuietReason
 
 
 @dataclass(frozen=True)
@@ -224,9 +222,9 @@ class Expected:
         """What lines have said of a silence."""
         return {sign.kind for sign in self.tracker.signs.between(silence.since, silence.until)}
 
-    def _kind(self, alike: Sequence[Silence]) -> Reason:
+    def _kind(self, alike: Sequence[Silence]) -> QuietReason:
         """What most of the silences were; a pause of no known kind where nothing tells."""
-        kinds: list[Reason] = [kind for one in alike for kind in self._kinds(one)]
+        kinds: list[QuietReason] = [kind for one in alike for kind in self._kinds(one)]
         return max(kinds, key=kinds.count, default="pause")
 
     @cached_property

@@ -33,6 +33,7 @@ def with_outlook(found: Progress, tracker: Tracker, main: Series | None) -> Prog
         return replace(
             found,
             ended=end.outcome,
+            quiet=None,
             eta_seconds=0.0 if end.outcome == "completed" else None,
             eta_range=None,
             anomaly=None if found.anomaly == "stall" else found.anomaly,

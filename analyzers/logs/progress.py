@@ -21,9 +21,9 @@ from analyzers.logs.pace import Counting, Interval, intervals, present_pace, pri
 from analyzers.logs.remaining import Remaining, remaining
 from analyzers.logs.scan import Detail, feed, feed_blocks
 from analyzers.logs.series import Record, Series
-from analyzers.logs.standstill import is_trusted, stands_still
+from analyzers.logs.standstill import is_trusted, quiet
 from analyzers.logs.tracker import Tracker
-from analyzers.types import Anomaly, Checkpoint, LogEvidence, Progress
+from analyzers.types import Anomaly, Checkpoint, LogEvidence, Progress, Quiet
 
 #: So many times more records without a step than with one: the steps are not the training's.
 _BESIDE = 5
@@ -131,7 +131,9 @@ class _Assessment:
         recent = records[-len(self.main.recent()) :]
         pace = self._pace(records, recent, found)
         losses = self._losses(records)
-        trouble, evidence = self._trouble(records, found, losses, per_epoch, total)
+        done = not per_epoch and total is not None and (last.step or 0) >= total
+        silence = None if done else self._quiet(last)
+        trouble, evidence = self._trouble(records, found, losses, silence)
         later = self._later_epoch(last)
         left = self._steps_left(last, per_epoch, total, epochs) if pace is not None and later is None else None
         eta = remaining(left, pace, self._alike(found, pace)) if left is not None and pace is not None else None
@@ -152,6 +154,7 @@ class _Assessment:
             anomaly=trouble,
             evidence=tuple(dict.fromkeys((*evidence, (later or self.main.last or last).evidence()))),
             format=self._format_name(),
+            quiet=silence,
         )
 
     def _later_epoch(self, last: Record) -> Record | None:
@@ -243,8 +246,7 @@ class _Assessment:
         records: list[Record],
         found: list[Interval],
         losses: list[tuple[float, Record]],
-        per_epoch: bool,
-        total: int | None,
+        silence: Quiet | None,
     ) -> tuple[Anomaly | None, tuple[LogEvidence, ...]]:
         verdict = anomaly.divergence([loss for loss, _ in losses])
         if verdict == "divergence":
@@ -252,8 +254,7 @@ class _Assessment:
         broken = self.tracker.broken
         if broken is not None and broken.order > records[-1].order:
             return "divergence", (broken.evidence(),)
-        done = not per_epoch and total is not None and (records[-1].step or 0) >= total
-        if not done and self.tracker.finished_at < records[-1].order and self._stalled():
+        if silence is not None and silence.seconds > silence.stall_after_s:
             return "stall", ()
         slow = self._slow(records, found)
         if slow is not None:
@@ -263,8 +264,10 @@ class _Assessment:
             return "straggler", (straggling.evidence(),)
         return ("loss_spike", (losses[-1][1].evidence(),)) if verdict == "loss_spike" else (None, ())
 
-    def _stalled(self) -> bool:
-        return is_trusted(self.main) and stands_still(self.tracker, timed(self.main, self.tracker))
+    def _quiet(self, last: Record) -> Quiet | None:
+        if self.tracker.finished_at >= last.order or not is_trusted(self.main):
+            return None
+        return quiet(self.tracker, timed(self.main, self.tracker))
 
     def _slow(self, records: list[Record], found: list[Interval]) -> Record | None:
         by_time = any(record.time is not None for record in records)

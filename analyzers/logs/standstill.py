@@ -13,6 +13,7 @@ from analyzers.logs.expected import Expected
 from analyzers.logs.pauses import Sign
 from analyzers.logs.series import Series
 from analyzers.logs.tracker import Tracker
+from analyzers.types import Quiet, QuietReason
 
 _GAPS = 3.0
 _SHORTEST_S = 60.0
@@ -33,27 +34,39 @@ def is_trusted(series: Series) -> bool:
 
 def stands_still(tracker: Tracker, series: Series) -> bool:
     """Whether no record of the series has come for far longer than a pause can last at its last one."""
+    found = quiet(tracker, series)
+    return found is not None and found.seconds > found.stall_after_s
+
+
+def quiet(tracker: Tracker, series: Series) -> Quiet | None:
+    """The silence since the series' last record, once it is longer than three usual gaps and nothing else shows that
+    the job lives; None before, and without times."""
     last = series.last
     if last is None or last.time is None:
-        return False
+        return None
     present = tracker.present(last.time)
     now = max(tracker.last_time or last.time, present if present is not None else last.time)
     unsure = 1.0 if present is not None else _UNSURE
+    silent = now - last.time
     gap = usual_gap(series)
     if gap is None:
         recent = [record.time for record in series.recent() if record.time is not None]
         longest = max((b - a for a, b in pairwise(recent)), default=0.0)
-        return now - last.time > unsure * max(_FIRST_STEPS_S, 10 * longest)
+        first_s = unsure * max(_FIRST_STEPS_S, 10 * longest)
+        return Quiet(silent, longest, first_s) if silent > first_s else None
     base = max(_GAPS * gap, _SHORTEST_S)
-    if now - last.time <= unsure * base:
-        return False
+    if silent <= unsure * base:
+        return None
     expected = Expected(tracker, series, last, gap)
     lives = max([base, *(_GAPS * sign.gap() for sign in expected.signs[-1:])])
     if now - _life(last.time, expected.signs) <= unsure * lives:
-        return False
-    pause = expected.pause()
-    allowed = max(base, expected.uneven_s(), pause.seconds if pause is not None else 0.0)
-    return now - last.time > unsure * allowed
+        return None
+    pause, uneven_s = expected.pause(), expected.uneven_s()
+    allowed: float = max(base, uneven_s)
+    reason: QuietReason | None = "uneven" if uneven_s > base else None
+    if pause is not None and pause.seconds > allowed:
+        allowed, reason = pause
+    return Quiet(silent, gap, unsure * allowed, reason)
 
 
 def usual_gap(series: Series) -> float | None:

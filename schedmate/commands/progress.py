@@ -15,7 +15,7 @@ from schedmate.console import err, out, print_json, safe
 
 if TYPE_CHECKING:
     from analyzers.logs.follow import Followed
-    from analyzers.types import Checkpoint, Progress
+    from analyzers.types import Checkpoint, Progress, Quiet
 
 _ANOMALIES = {
     "stall": "stalled: no progress for much longer than usual",
@@ -23,6 +23,14 @@ _ANOMALIES = {
     "slowdown": "slowed down: steps take persistently longer than before",
     "straggler": "one rank lags behind the others",
     "loss_spike": "the loss has just jumped",
+}
+_QUIETS = {
+    "eval": "an evaluation may be running",
+    "save": "a checkpoint may be being saved",
+    "compile": "it may be compiling",
+    "epoch": "the first epoch has ended, and what comes between epochs may be running",
+    "pause": "a pause may be due here",
+    "uneven": "gaps have been uneven",
 }
 _ENDS = {
     "completed": "completed: the log says that the run is done",
@@ -136,6 +144,7 @@ def _contract(found: Progress, warnings: list[str]) -> dict[str, Any]:
         "checkpoint": _checkpoint(found.checkpoint),
         "unsafe_checkpoint": _checkpoint(found.unsafe_checkpoint),
         "metrics": dict(found.metrics),
+        "quiet": found.quiet,
         "warnings": warnings,
     }
 
@@ -185,9 +194,20 @@ def _show(found: Progress, log: Path, *, timed: bool) -> None:
         table.add_row("trouble", f"[red]{_ANOMALIES[found.anomaly]}[/]")
     elif found.ended in (None, "completed"):
         table.add_row("trouble", _no_trouble(found, timed=timed))
+    if found.quiet is not None:
+        table.add_row("quiet", _quiet(found.quiet))
     for line in found.evidence:
         table.add_row("", f"[dim]{safe(line.file)}:{line.line}[/] {safe(line.text.strip(), 160)}")
     out().print(table)
+
+
+def _quiet(found: Quiet) -> str:
+    """How long nothing has come, what that may be, and when it is a stall."""
+    since = f"{clock(found.seconds)} since the last record (usual gap {clock(found.usual_gap_s)})"
+    if found.seconds > found.stall_after_s:
+        return since
+    why = "" if found.may_be is None else f"{_QUIETS[found.may_be]}; "
+    return f"{since}: {why}a stall after {clock(found.stall_after_s)}"
 
 
 def _short(value: float | str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from analyzers.logs.follow import Followed
+    from analyzers.types import Progress
 
 #: Each log is assessed at least this often, and so many at each refresh where there are few.
 _ASSESSED_WITHIN_S = 30.0
@@ -86,10 +88,15 @@ class _Lines:
     def update(self, logs: Iterable[Followed], assessed: Iterable[Followed]) -> None:
         """Print what has changed."""
         for one in assessed:
-            known = hash(one.progress)
+            known = hash(_without_clock(one.progress))
             if self._last.get(one.file.name) != known:
                 self._last[one.file.name] = known
                 print_json({"log": one.file.name, **self._contract(one)})
+
+
+def _without_clock(found: Progress) -> Progress:
+    """The progress without what changes while nothing happens."""
+    return found if found.quiet is None else replace(found, quiet=replace(found.quiet, seconds=0.0))
 
 
 class _Screen:
@@ -154,4 +161,6 @@ def _state(one: Followed) -> str:
         return found.anomaly.replace("_", " ")
     if found.ended is None and "counter" in found.not_understood:
         return "no counter"
+    if found.ended is None and found.quiet is not None:
+        return "quiet"
     return _STATES[found.ended]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from analyzers.logs import read_progress
 from analyzers.logs.evenly import Even
+from analyzers.types import Progress
 
 _GAP_S = 30
 _PAUSE_S = 600
@@ -43,9 +44,12 @@ class _Run:
             self.say(after)
         return self
 
-    def is_stalled(self, folder: Path, seconds: float) -> bool:
+    def seen(self, folder: Path, seconds: float) -> Progress:
         (folder / "train.log").write_text("\n".join(self.lines))
-        return read_progress(folder / "train.log", now=self.time + timedelta(seconds=seconds)).anomaly == "stall"
+        return read_progress(folder / "train.log", now=self.time + timedelta(seconds=seconds))
+
+    def is_stalled(self, folder: Path, seconds: float) -> bool:
+        return self.seen(folder, seconds).anomaly == "stall"
 
 
 def _evaluating(times: int, before: str = "", after: str = "") -> _Run:
@@ -53,6 +57,26 @@ def _evaluating(times: int, before: str = "", after: str = "") -> _Run:
     for _ in range(times):
         run.train(40).pause(before, after)
     return run
+
+
+def test_quiet_is_told_after_three_gaps_wherever_the_job_is(tmp_path: Path) -> None:
+    for more, reason in ((40, "eval"), (17, None)):
+        run = _evaluating(5, after="validation loss 2.2").train(more)
+        assert run.seen(tmp_path, 2.9 * _GAP_S).quiet is None
+        found = run.seen(tmp_path, 3.1 * _GAP_S)
+        assert found.quiet is not None
+        assert found.quiet.may_be == reason
+        assert found.quiet.seconds == pytest.approx(3.1 * _GAP_S, abs=1)
+        assert found.quiet.usual_gap_s == _GAP_S
+        assert (found.anomaly == "stall") == (found.quiet.seconds > found.quiet.stall_after_s) == (reason is None)
+
+
+def test_an_ended_job_is_not_quiet(tmp_path: Path) -> None:
+    run = _evaluating(2).train(17)
+    run.say("slurmstepd: error: *** JOB 77 ON gpu-1 CANCELLED AT 2026-03-02T09:00:00 ***")
+    found = run.seen(tmp_path, 7200)
+    assert found.ended == "cancelled"
+    assert found.quiet is None
 
 
 @pytest.mark.parametrize(
