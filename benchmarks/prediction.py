@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from analyzers.history import MemoryHistoryStore
 from analyzers.types import JobRecord, SourceFacts, Submission
-from benchmarks.prediction_baselines import as_asked, boosted_on_metadata, in_time, last_two
+from benchmarks.prediction_baselines import boosted_on_metadata, in_time, last_two
 from predictors import OnlineDurationPredictor, predict
 from predictors.boosted_outcome import EARLY_S, kind_of_end
 from predictors.forecast import Forecast
@@ -141,7 +141,7 @@ def _reliability(told: Floats, came: NDArray[np.bool_]) -> list[str]:
 def tell(path: Path, jobs: int | None, similar: int) -> None:
     """Print all tables of one trace."""
     stream, notes = open_trace(path)
-    records = as_asked(sorted(stream, key=lambda record: record.submit_s), path)[:jobs]
+    records = sorted(stream, key=lambda record: record.submit_s)[:jobs]
     print(*told_skips(path, notes), sep="\n")
     actual_s = np.array([record.duration_s or 0.0 for record in records])
     start = time.process_time()

@@ -9,15 +9,12 @@ import heapq
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from analyzers.types import JobRecord
 from predictors.stacked import ended_s
-from schedmate.trace_files import lines
 
 Floats = NDArray[np.float64]
 _NO_REQUEST_S = 700.0  # what a baseline says of a job without request and without past
@@ -25,30 +22,6 @@ _NO_REQUEST_S = 700.0  # what a baseline says of a job without request and witho
 _CATEGORIES = 254
 _FIRST_TRAINING_JOBS = 300
 _GROWTH = 1.3
-_SWF_FIELDS, _SWF_REQUEST = 18, 8
-
-
-def as_asked(records: Sequence[JobRecord], path: Path) -> list[JobRecord]:
-    """The records with the requests that were made.
-
-    The reader of SWF raises a request to the runtime where a job outlived it: right for replays, but it would tell a
-    predictor how long 475 jobs of KTH will run.
-    """
-    asked_s: dict[str, float] = {}
-    for line in lines(path):
-        words = line.split()
-        if line.startswith(";") or len(words) < _SWF_FIELDS:
-            continue
-        try:
-            asked_s[words[0]] = float(words[_SWF_REQUEST])
-        except ValueError:
-            return list(records)  # no SWF
-    return [
-        replace(record, requested_s=asked_s[record.job_id])
-        if record.requested_s and asked_s.get(record.job_id, -1.0) > 0
-        else record
-        for record in records
-    ]
 
 
 def in_time(records: Sequence[JobRecord]) -> Iterator[tuple[JobRecord, list[JobRecord]]]:

@@ -111,7 +111,7 @@ def _record(words: list[str], notes: TraceNotes) -> JobRecord | str:
     if requested_s < 0 and requested_s != _UNKNOWN:
         notes.remark(not_used("requested time"))
     if 0 < requested_s < runtime_s:
-        notes.remark("outlived its requested time: the runtime is taken for it")
+        notes.remark("ran for longer than its requested time")
     start_s = submit_s + values[_WAIT] if values[_WAIT] >= 0 else None
     extended = len(words) > _PROPERTIES
     gpus, nodes, queue = _extension(words) if extended else (None, None, None)
@@ -127,8 +127,7 @@ def _record(words: list[str], notes: TraceNotes) -> JobRecord | str:
         tenant=_known(values[_GROUP]),
         name=f"app{app}" if (app := _known(values[_APPLICATION])) else None,
         nodes=nodes,
-        # A site may let a job outlive its request a little; an estimate below the truth is no upper bound.
-        requested_s=max(requested_s, runtime_s) if requested_s > 0 else None,
+        requested_s=requested_s if requested_s > 0 else None,
         outcome=outcome_of(state),
         end_s=None if start_s is None else start_s + runtime_s,
         state=state,

@@ -11,6 +11,7 @@ from prompts.errors import UserError
 from schedmate.knowledge import is_wrong, uses_estimates
 from schedmate.ports import TraceNotes
 from schedmate.simulator import Result, policy_named
+from schedmate.simulator.limits import Cut
 from schedmate.simulator.replay import TOO_LARGE
 from schedmate.simulator.warm_start import WarmStart
 from schedmate.trace_warnings import of_zone
@@ -44,10 +45,15 @@ def of_trace(
     return warnings
 
 
-def of_jobs(held: int, typed: int, unended: int, warm: WarmStart | None) -> list[str]:
+def of_jobs(held: int, typed: int, unended: int, cut: Cut, warm: WarmStart | None) -> list[str]:
     """Jobs that are replayed otherwise than they stand in the trace: so many were held, name a GPU type,
-    and still ran when it was written."""
+    still ran when it was written, and ran for longer than they had asked."""
     found = []
+    if cut.jobs:
+        found.append(
+            f"{cut.jobs} jobs ran for longer than they had asked: each is ended at its requested time, which takes "
+            f"{100 * cut.share:.2g} % of all GPU time out of the replay"
+        )
     if unended:
         found.append(
             f"{unended} jobs still ran when the trace was written: played, and counted as recorded, as far as they had "

@@ -137,6 +137,7 @@ def simulate(
     from schedmate.simulator import policy_named
     from schedmate.simulator.asked import conditions_of
     from schedmate.simulator.identity import jobs_key
+    from schedmate.simulator.limits import cut_at_limits
     from schedmate.simulator.recorded import as_recorded
     from schedmate.simulator.still_running import as_far_as_it_got
     from schedmate.simulator.warm_start import when_eligible
@@ -181,7 +182,7 @@ def simulate(
         )
     warnings = [
         *of_trace(trace, notes, jobs, estimates, needing, timezone),
-        *of_jobs(held, typed, unended, warm),
+        *of_jobs(held, typed, unended, cut_at_limits(jobs), warm),
         *of_size(jobs, warm, spec.gpus),
         *of_knowledge(estimates, names),
     ]

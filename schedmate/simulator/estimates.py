@@ -56,8 +56,8 @@ class Predictor(Protocol):
 
 def told(record: JobRecord, hints: Hints) -> Job:
     """The job of which someone who knows the truth says this; its requested time is the limit that it keeps."""
-    limit_s = None if record.requested_s is None else max(record.requested_s, record.duration_s or 0.0)
-    return Job(record.job_id, record.gpus, record.submit_s, hints.expected_s, limit_s, record.gpu_type, hints)
+    said_s = hints.expected_s
+    return Job(record.job_id, record.gpus, record.submit_s, said_s, record.requested_s, record.gpu_type, hints)
 
 
 class Perfect:

@@ -2,7 +2,7 @@
 
 At each moment jobs that end come first, then what else happens (cancellations, broken hardware), then those that are
 submitted, then one scheduling cycle. The scheduler sees a job when it is submitted and its end when it happens; true
-runtimes stay in this loop.
+runtimes stay in this loop. A job that ran longer than it had asked is ended at that (`limits`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from analyzers.types import JobRecord
 from schedmate.scheduler import Job, OverQuota, Scheduler, Unschedulable
 from schedmate.simulator.conditions import Conditions
 from schedmate.simulator.estimates import Estimates
+from schedmate.simulator.limits import within_limit
 from schedmate.simulator.mishaps import Attempts, Happenings, cancelled_s
 from schedmate.simulator.run_log import NO_ROW, RunLog, Stay
 from schedmate.simulator.runs import Runs
@@ -249,6 +250,7 @@ def _chunks(
             if record.submit_s < last_s:
                 raise ValueError(f"job {record.job_id} was submitted before the one that precedes it")
             last_s = record.submit_s
+            record = within_limit(record)
             job = None if estimates.learns else estimates.job(_whole(record))
             chunk.append((max(begin_s, last_s), record, job))
         if chunk:

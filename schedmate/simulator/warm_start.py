@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from analyzers.types import JobRecord
 from schedmate.scheduler import Job, Scheduler, Unschedulable
 from schedmate.simulator.estimates import Estimates
+from schedmate.simulator.limits import within_limit
 from schedmate.trace_window import RunningJob, window
 
 RAN = "it ran when the replay began"
@@ -46,11 +47,14 @@ def when_eligible(record: JobRecord) -> JobRecord:
 
 
 def left_of(job: RunningJob, warm: WarmStart) -> JobRecord:
-    """The rest of a job that runs, as a job of its own. Where the trace does not tell its end that is what its limit
-    leaves, without one the whole stretch."""
+    """The rest of a job that runs, as a job of its own, which its limit ends (`limits`). Where the trace does not tell
+    its end that is what its limit leaves, without one the whole stretch."""
     left_s, limit_s = job.left_s, job.record.requested_s
     if left_s is None:
         left_s = warm.end_s - warm.begin_s if limit_s is None else max(0.0, limit_s - job.ran_s)
+    elif limit_s:
+        whole = within_limit(replace(job.record, duration_s=job.ran_s + left_s))
+        left_s = min(left_s, max(0.0, (whole.duration_s or 0.0) - job.ran_s))
     return replace(job.record, duration_s=left_s)
 
 

@@ -1,17 +1,15 @@
-"""The benchmark of predictions: what it compares with sees no future either, and requests are those that were made."""
+"""The benchmark of predictions: what it compares with sees no future either."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from analyzers.types import JobRecord
 from benchmarks.prediction import coverage_rows, error_row, user_classes
-from benchmarks.prediction_baselines import as_asked, boosted_on_metadata, last_two
+from benchmarks.prediction_baselines import boosted_on_metadata, last_two
 from predictors.forecast import Forecast
-from schedmate.traces import open_trace
 
 
 def job(number: int, submit_s: float, duration_s: float, requested_s: float | None = 5_000.0) -> JobRecord:
@@ -23,16 +21,6 @@ def job(number: int, submit_s: float, duration_s: float, requested_s: float | No
 def test_last_two_knows_only_what_has_ended() -> None:
     records = [job(0, 0, 100), job(1, 50, 300), job(2, 100, 1), job(3, 1_000, 1)]
     assert last_two(records).tolist() == [5_000, 5_000, 100, (1 + 300) / 2]  # in order of their ends
-
-
-def test_requests_are_those_that_were_made(tmp_path: Path) -> None:
-    line = "{} 0 0 {} 1 -1 -1 1 {} -1 1 7 7 -1 -1 -1 -1 -1\n"
-    trace = tmp_path / "t.swf"
-    trace.write_text("; Version: 2.2\n" + line.format(1, 500, 300) + line.format(2, 100, 300))
-    stream, _ = open_trace(trace)
-    read = list(stream)
-    assert [record.requested_s for record in read] == [500, 300]  # raised to the runtime, for replays
-    assert [record.requested_s for record in as_asked(read, trace)] == [300, 300]
 
 
 def test_boosting_on_metadata_sees_no_future() -> None:
