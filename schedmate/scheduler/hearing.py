@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from schedmate.scheduler.assumptions import unhinted_s
 from schedmate.scheduler.changes import change_hints
 from schedmate.scheduler.gate import Gate, Seen, Who
-from schedmate.scheduler.policies import unhinted_s
 from schedmate.scheduler.state import State
 from schedmate.scheduler.types import Hints, Job
 

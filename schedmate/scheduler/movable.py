@@ -6,9 +6,9 @@ import math
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+from schedmate.scheduler.assumptions import Assumed
 from schedmate.scheduler.cluster_types import WHOLE_MILLI
 from schedmate.scheduler.disruption import Disruption
-from schedmate.scheduler.policies import Assumed
 from schedmate.scheduler.queue_layer import QueueLayer, assumed_again
 from schedmate.scheduler.state import State
 

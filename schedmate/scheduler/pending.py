@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import islice
 
+from schedmate.scheduler.assumptions import Assumed
 from schedmate.scheduler.columns import MOST_RESERVATIONS, Columns
 from schedmate.scheduler.demand import Demand
-from schedmate.scheduler.policies import Assumed
 
 Entry = tuple[float, int, int]
 _COMPACT_AFTER = 256
@@ -164,7 +164,8 @@ class SizeClass(OrderedEntries):
 
 
 class Lane:
-    """The waiting jobs that accept exactly ``pools``, in order; by demand too where ``by_size`` is not None."""
+    """The waiting jobs that accept exactly ``pools``, in order; by demand too where ``by_size`` is not None, there in
+    the order in which they pass a blocked one."""
 
     __slots__ = ("by_size", "order", "pool_bits", "pools")
 
@@ -207,13 +208,20 @@ class Backlog:
 
 
 class PendingQueue:
-    """All lanes. ``sized`` keeps the jobs of each lane by demand as well, which backfilling needs; ``patient`` what
-    policies with `Patience` need: the ``backlog``, and who has waited long enough."""
+    """All lanes. ``sized`` keeps the jobs of each lane by demand as well, which backfilling needs, by their entries in
+    ``passing``; ``patient`` what policies with `Patience` need: the ``backlog``, and who has waited long enough."""
 
-    __slots__ = ("_by_pools", "_live", "_oldest", "_ripe", "_sized", "_young", "backlog", "lanes")
+    __slots__ = ("_by_pools", "_live", "_oldest", "_passing", "_ripe", "_sized", "_young", "backlog", "lanes")
 
-    def __init__(self, live: list[Entry | None], sized: bool, patient: bool = False) -> None:
+    def __init__(
+        self,
+        live: list[Entry | None],
+        sized: bool,
+        patient: bool = False,
+        passing: list[Entry | None] | None = None,
+    ) -> None:
         self._live = live
+        self._passing = live if passing is None else passing
         self._sized = sized
         self._by_pools: dict[tuple[int, ...], Lane] = {}
         self._young: list[tuple[float, Entry]] = []
@@ -230,14 +238,14 @@ class PendingQueue:
             self.lanes.append(lane)
         return lane
 
-    def add(self, lane: Lane, entry: Entry, demand: Demand, assumed: Assumed) -> None:
-        """Queue a live entry of which so much is assumed."""
+    def add(self, lane: Lane, entry: Entry, demand: Demand, assumed: Assumed, passing: Entry) -> None:
+        """Queue a live entry of which so much is assumed; ``passing`` says where it stands among those who pass."""
         lane.order.add(entry)
         if lane.by_size is not None:
             sized = lane.by_size.get(demand)
             if sized is None:
-                sized = lane.by_size[demand] = SizeClass(self._live)
-            sized.add_assuming(entry, assumed)
+                sized = lane.by_size[demand] = SizeClass(self._passing)
+            sized.add_assuming(passing, assumed)
 
     def ripens(self, entry: Entry, at_s: float) -> None:
         """A live entry is among the `ripe` from a time on."""

@@ -1,7 +1,7 @@
 """Policies as data: an order of the queue, what is assumed about runtimes, and when a blocked head gets a reservation.
 
 An order is a function ``(job, cluster_gpus) -> seconds``, computed once at submission; smaller goes first, ties go by
-submission. An assumption is a function ``job -> Assumed``.
+submission. For assumptions and corrections see `assumptions`.
 """
 
 from __future__ import annotations
@@ -9,19 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
+from schedmate.scheduler.assumptions import (
+    Assumption,
+    Correction,
+    by_bounds,
+    doubled,
+    expected,
+    predicted,
+    stated,
+)
 from schedmate.scheduler.disruption import Disruption
 from schedmate.scheduler.factors import Factors
 from schedmate.scheduler.ranking import Rank, Ranking, attained, remaining, remaining_area
 from schedmate.scheduler.tenants import Queueing
 from schedmate.scheduler.types import Job
-
-#: Runtime assumed of a running job about which nothing is known; doubled whenever the job outlives it.
-UNKNOWN_RUNTIME_S = 3600.0
-
-#: No limit is taken to be shorter: a job of no length would start at the very moment that is another one's.
-SHORTEST_LIMIT_S = 1e-3
 
 #: How much later than itself a job of any size may see others submitted and still let them pass: a day, because what
 #: piles up on a cluster by day is worked off by night.
@@ -41,21 +43,6 @@ PATIENCE = 2.0
 
 #: The name of a policy that is gated ends in this.
 GATED = "+gate"
-
-
-class Assumed(NamedTuple):
-    """Seconds of runtime. ``ends_s``: plans expect it to have ended after this. ``within_s``: it is taken to end within
-    this when it asks to pass a job with an expected start. ``limit_s``: it is ended at this, whatever it does. Infinite
-    where unknown (``ends_s`` never is)."""
-
-    ends_s: float
-    within_s: float
-    limit_s: float
-
-    @property
-    def span_s(self) -> float:
-        """How long an expected plan keeps its GPUs."""
-        return self.within_s if self.within_s < math.inf else self.ends_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +72,22 @@ class Patience:
 
 
 Order = Callable[[Job, int], float]
-Assumption = Callable[[Job], Assumed]
 
 DAY_S = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """``reserve_from`` says from when on a blocked head of the queue gets a reservation, beside which later jobs are
-    backfilled; None for a strict head, behind which nothing starts. ``guarantees``: a second reservation is made
-    from hard limits alone wherever they suffice, and it binds as well. ``patience``: who has waited for long is
-    planned for as `Patience` says; without the full queue layer in place of ``reserve_from``, with it beside that.
-    ``needs_estimates``: it has no meaning for jobs without ``estimate_s``; ``needs_users``: nor for a trace that does
-    not say whose its jobs are. ``ranking`` stands in place of ``reserve_from`` as well: running jobs are evicted for
-    waiting ones that rank before them, see `actions.rerank`; ``order`` is then the rank of a job that has not run yet.
-    ``factors`` stand in place of ``order``.
+    """``correct``: what is expected of a job that outlives that. ``reserve_from`` says from when a blocked head of the
+    queue gets a reservation, beside which later jobs are backfilled; None for a strict head, behind which nothing
+    starts. ``guarantees``: a second reservation is made from hard limits alone wherever they suffice, and it binds as
+    well. ``patience``: who has waited for long is planned for as `Patience` says; without the full queue layer in place
+    of ``reserve_from``, with it beside that. ``needs_estimates``: it has no meaning for jobs without ``estimate_s``;
+    ``needs_users``: nor for a trace that does not say whose its jobs are. ``ranking`` stands in place of
+    ``reserve_from`` as well: running jobs are evicted for waiting ones that rank before them, see `actions.rerank`;
+    ``order`` is then the rank of a job that has not run yet. ``factors`` stand in place of ``order``. ``backfill_by``:
+    those who pass a blocked head do so in this order; None for that of the queue. It needs ``reserve_from`` and goes
+    with none of the others.
 
     With ``reservations`` the policy has the full queue layer: priority classes, tenants, several reservations. The rest
     below is for it alone.
@@ -129,7 +117,9 @@ class Policy:
     title: str
     order: Order
     assume: Assumption
+    correct: Correction = doubled
     reserve_from: Order | None = None
+    backfill_by: Order | None = None
     patience: Patience | None = None
     ranking: Ranking | None = None
     factors: Factors | None = None
@@ -160,6 +150,10 @@ class Policy:
             raise ValueError(f"policy {self.name} has a ranking, so it plans nothing")
         if self.factors is not None and (self.reservations is not None or self.patience is not None or self.ranking):
             raise ValueError(f"policy {self.name} has factors, so its order is theirs")
+        if self.backfill_by is not None and (
+            self.reserve_from is None or self.reservations is not None or self.patience is not None or self.factors
+        ):
+            raise ValueError(f"policy {self.name} has an order of backfill of its own, which needs a plain queue")
         if self.preempts and (self.reservations is None or self.starts_by_plan):
             raise ValueError(f"policy {self.name} can not evict for others: nothing starts before what is planned")
         if self.ageing_s < math.inf and self.order in (by_estimate, by_area, by_grace):
@@ -178,7 +172,7 @@ class Policy:
     def knows_tenants(self) -> bool:
         """Whether it has the full queue layer, or there is a `with_queue_layer` of it."""
         return self.reservations is not None or (
-            self.patience is None and self.ranking is None and self.factors is None
+            self.patience is None and self.ranking is None and self.factors is None and self.backfill_by is None
         )
 
     def with_gate(self) -> Policy:
@@ -188,7 +182,7 @@ class Policy:
 
     def with_queue_layer(self) -> Policy:
         """This policy with the full queue layer; the same one if it has it. ``ValueError`` with `Patience`, a
-        `Ranking` or `Factors`."""
+        `Ranking`, `Factors` or an order of backfill of its own."""
         if self.reservations is not None:
             return self
         if not self.knows_tenants:
@@ -257,29 +251,13 @@ def by_patience(job: Job, cluster_gpus: int) -> float:
     return min(by_due_time(job, cluster_gpus), job.submit_s + PATIENCE * expected(job).ends_s)
 
 
-def stated(job: Job) -> Assumed:
-    """The estimate is taken at its word, as EASY does."""
-    if job.estimate_s is None:
-        return Assumed(UNKNOWN_RUNTIME_S, math.inf, math.inf)
-    return Assumed(job.estimate_s, job.estimate_s, math.inf)
-
-
-def expected(job: Job) -> Assumed:
-    """Hints for what is expected, hard limits for what is guaranteed; a hint never exceeds the limit."""
-    limit_s = math.inf if job.limit_s is None else max(SHORTEST_LIMIT_S, job.limit_s)
-    hints = job.hints
-    if hints is not None and hints.expected_s is not None and hints.high_s is not None:
-        return Assumed(min(hints.expected_s, limit_s), min(hints.high_s, limit_s), limit_s)
-    return Assumed(unhinted_s(job), limit_s, limit_s)
-
-
-def unhinted_s(job: Job) -> float:
-    """Seconds after which a job is `expected` to have ended whose hints are not looked at."""
-    return UNKNOWN_RUNTIME_S if job.limit_s is None else max(SHORTEST_LIMIT_S, job.limit_s)
+def by_prediction(job: Job, cluster_gpus: int) -> float:
+    """Shortest first, as `predicted` has it."""
+    return predicted(job).within_s
 
 
 #: By name, so that a policy can be written down.
-FUNCTIONS: Mapping[str, Order | Assumption | Rank] = {
+FUNCTIONS: Mapping[str, Order | Assumption | Correction | Rank] = {
     each.__name__: each
     for each in (
         by_submission,
@@ -294,6 +272,10 @@ FUNCTIONS: Mapping[str, Order | Assumption | Rank] = {
         alike,
         stated,
         expected,
+        predicted,
+        by_prediction,
+        doubled,
+        by_bounds,
         remaining,
         remaining_area,
         attained,
@@ -315,11 +297,24 @@ POLICIES: Mapping[str, Policy] = {
             reserve_from=at_once,
             needs_estimates=True,
         ),
+        # EASY++ of Tsafrir, Etsion and Feitelson, "Backfilling using system-generated predictions rather than user
+        # runtime estimates", IEEE TPDS 2007, with whatever predicts.
+        Policy(
+            "easy-predicted-sjbf",
+            "easy by predicted runtimes, corrected when a job outlives them; later jobs are backfilled shortest first",
+            by_submission,
+            predicted,
+            by_bounds,
+            reserve_from=at_once,
+            backfill_by=by_prediction,
+            needs_estimates=True,
+        ),
         Policy(
             "kant",
             "jobs due soonest first, by hints; others pass a blocked job until it is due, then it gets a reservation",
             by_due_time,
             expected,
+            by_bounds,
             reserve_from=by_due_time,
             guarantees=True,
         ),
@@ -337,6 +332,7 @@ POLICIES: Mapping[str, Policy] = {
             "bound, elastic gangs that grow; evicts overstaying backfill, and for higher classes and guaranteed quota",
             by_grace,
             expected,
+            by_bounds,
             reserve_from=never,
             patience=Patience(plans=1),
             guarantees=True,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from operator import attrgetter
 
+from schedmate.scheduler.assumptions import SHORTEST_LIMIT_S, Assumed
 from schedmate.scheduler.classes import ClassQueue, Settled
 from schedmate.scheduler.cluster import Cluster, Index
 from schedmate.scheduler.cluster_types import Shares
@@ -21,7 +22,7 @@ from schedmate.scheduler.fair_share import FairShare
 from schedmate.scheduler.free_index import FreeIndex
 from schedmate.scheduler.leaning import ends_on, limits_on
 from schedmate.scheduler.pending import Entry
-from schedmate.scheduler.policies import SHORTEST_LIMIT_S, Assumed, Policy
+from schedmate.scheduler.policies import Policy
 from schedmate.scheduler.tenants import Tenant, TenantTree, TenantUse
 from schedmate.scheduler.types import Job, Preemption, Reservation
 from schedmate.scheduler.verdicts import Verdicts

@@ -66,13 +66,14 @@ class Scheduler:
         if tenants or policy.defragment is not None:
             policy = policy.with_queue_layer()
         table, cluster = JobTable(), Cluster(spec)
+        table.passing = table.live if policy.backfill_by is None else []
         layered = policy.reservations is not None
         plans = (policy.reserve_from is not None or policy.patience is not None) and not layered
         self.state = State(
             policy,
             cluster,
             table,
-            PendingQueue(table.live, sized=plans or policy.ranking is not None, patient=policy.patience is not None),
+            PendingQueue(table.live, plans or policy.ranking is not None, policy.patience is not None, table.passing),
             place=rule_named(policy.placement),
             ends=ExpectedEnds() if plans else None,
             limits=ExpectedEnds() if policy.guarantees and not layered else None,

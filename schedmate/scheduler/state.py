@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from schedmate.scheduler.assumptions import Assumed
 from schedmate.scheduler.classes import ClassQueue, QueueLane
 from schedmate.scheduler.cluster import Cluster
 from schedmate.scheduler.cluster_types import Shares
@@ -18,7 +19,7 @@ from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.factors import NO_STANDING, Accounts, Standing
 from schedmate.scheduler.pending import Entry, Lane, PendingQueue
 from schedmate.scheduler.placement import PlacementRule, place
-from schedmate.scheduler.policies import FIRST_S, Assumed, Policy
+from schedmate.scheduler.policies import FIRST_S, Policy
 from schedmate.scheduler.queue_layer import QueueLayer
 from schedmate.scheduler.types import Job, Reservation
 
@@ -31,13 +32,32 @@ class JobTable:
 
     ``done_s`` is the work saved in earlier runs, ``served_s`` what was worked in them, ``evictions`` their number,
     ``preemptions`` how many of these made room for another job; ``since`` is the number of cycles there had been when
-    the job came into its class. The full queue layer has ``queue_lanes`` in place of ``lanes``. ``phases`` are those of
-    the running elastic jobs, by slot.
+    the job came into its class. ``passing`` is ``live`` in the order in which jobs pass a blocked one; the same list
+    where that is the order of the queue. The full queue layer has ``queue_lanes`` in place of ``lanes``. ``phases`` are
+    those of the running elastic jobs, by slot.
     """
 
     __slots__ = (
-        "assumed", "demands", "done_s", "entries", "evictions", "free", "gpus", "jobs", "lanes", "live", "phases",
-        "pools", "preemptions", "queue_lanes", "reasons", "served_s", "shares", "since", "starts_s",
+        "assumed",
+        "demands",
+        "done_s",
+        "entries",
+        "evictions",
+        "free",
+        "gpus",
+        "jobs",
+        "lanes",
+        "live",
+        "passing",
+        "phases",
+        "pools",
+        "preemptions",
+        "queue_lanes",
+        "reasons",
+        "served_s",
+        "shares",
+        "since",
+        "starts_s",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -47,6 +67,7 @@ class JobTable:
         self.lanes: list[Lane | None] = []
         self.entries: list[Entry] = []
         self.live: list[Entry | None] = []
+        self.passing = self.live
         self.assumed: list[Assumed] = []
         self.starts_s: list[float] = []
         self.pools: list[int] = []
@@ -79,6 +100,8 @@ class JobTable:
         self.lanes.append(None)
         self.entries.append((0.0, 0, slot))
         self.live.append(None)
+        if self.passing is not self.live:
+            self.passing.append(None)
         self.assumed.append(_NOTHING_ASSUMED)
         self.starts_s.append(0.0)
         self.pools.append(-1)
@@ -170,10 +193,12 @@ class State:
         lane = table.lanes[slot]
         if lane is None:
             raise ValueError(f"slot {slot} has no lane")
-        table.entries[slot] = table.live[slot] = entry
-        self.queue.add(lane, entry, table.demands[slot], table.assumed[slot])
+        table.entries[slot] = table.live[slot] = passing = entry
+        patience, backfill_by, job = self.policy.patience, self.policy.backfill_by, table.jobs[slot]
+        if backfill_by is not None and job is not None:
+            passing = table.passing[slot] = (backfill_by(job, self.cluster.spec.gpus), entry[1], slot)
+        self.queue.add(lane, entry, table.demands[slot], table.assumed[slot], passing)
         self._await(slot)
-        patience, job = self.policy.patience, table.jobs[slot]
         if patience is not None and job is not None:
             self.queue.ripens(entry, job.submit_s + patience.after_s)
 
@@ -192,6 +217,6 @@ class State:
 
     def dequeue(self, slot: int) -> None:
         """The job in ``slot`` does not wait any more."""
-        self.table.live[slot] = None
+        self.table.live[slot] = self.table.passing[slot] = None
         if self.queue.backlog is not None:
             self.queue.backlog.drop(slot)

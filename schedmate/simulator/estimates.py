@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from analyzers.types import JobRecord
 from schedmate.scheduler import Hints, Job
-from schedmate.scheduler.policies import expected
+from schedmate.scheduler.assumptions import expected
 
 
 class Estimates(Protocol):
@@ -119,8 +119,17 @@ class Requested:
         """Nothing to learn."""
 
 
+def as_submitted(record: JobRecord) -> JobRecord:
+    """The record without what only its run tells: all that may be known of a job when it is submitted."""
+    return replace(
+        record, duration_s=None, start_s=None, end_s=None, outcome=None, state=None, attempts=None, ran_so_far_s=None,
+        peak_gpu_memory_mib=None, mean_gpu_utilization=None, peak_host_memory_mib=None,
+    )  # fmt: skip
+
+
 class Predicted:
-    """An online predictor, asked when the job is submitted. The requested time stays the hard limit."""
+    """An online predictor, asked when the job is submitted: it is shown nothing of a run before that has ended. The
+    requested time stays the hard limit."""
 
     name = "predicted"
     learns = True
@@ -130,7 +139,7 @@ class Predicted:
 
     def job(self, record: JobRecord) -> Job:
         """Estimate is the predicted median, hints are median and 90 % quantile."""
-        quantiles = self._predictor.quantiles(record)
+        quantiles = self._predictor.quantiles(as_submitted(record))
         middle_s, high_s = quantiles.p50, max(quantiles.p50, quantiles.p90)
         hints = Hints(middle_s, high_s, "history")
         return Job(record.job_id, record.gpus, record.submit_s, middle_s, record.requested_s, record.gpu_type, hints)

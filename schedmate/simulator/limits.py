@@ -2,7 +2,7 @@
 
 A trace may hold jobs that ran for longer: a system kills a little late, or an operator let a job go on. When that was
 decided the trace does not say, so a scheduler that knew it at submission would see the future. See
-docs/decisions/0007-a-requested-time-is-a-hard-limit.md.
+docs/decisions/0008-a-requested-time-is-a-hard-limit.md.
 """
 
 from __future__ import annotations

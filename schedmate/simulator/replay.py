@@ -139,7 +139,7 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
                     places[number] = (pool, shares)
             end(slot, now)
             if learned is not None and number >= 0:
-                learned(record)
+                learned(replace(record, start_s=start_s, end_s=now))  # as it was here, whatever the trace tells
         if around is not None and around.next_s <= now:
             waiting += around.happen(now, present, 0 if size else waiting)
         if again:

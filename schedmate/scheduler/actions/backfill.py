@@ -2,9 +2,9 @@
 
 A waiting job may start now when it fits and, for every reservation on that pool, either ends no later than its shadow
 time or has a placement beside it: one that leaves every reserved GPU free at the shadow time. Against an expected
-start counts the job's own estimate, against a guaranteed one its hard limit. Jobs are taken in the order of the queue
-until none qualifies. Capacity only shrinks on the way, so this is the same as one walk through the queue; jobs
-of one size share the verdict "does it fit".
+start counts the job's own estimate, against a guaranteed one its hard limit. Jobs are taken in the order of the queue,
+or by `Policy.backfill_by`, until none qualifies. Capacity only shrinks on the way, so this is the same as one walk
+through the queue; jobs of one size share the verdict "does it fit".
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import replace
 
 from schedmate.scheduler.actions.allocate import allocate
 from schedmate.scheduler.actions.reserve import reserve
+from schedmate.scheduler.assumptions import Assumed
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.pending import Entry, SizeClass
 from schedmate.scheduler.placement import View
-from schedmate.scheduler.policies import Assumed
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction
 from schedmate.scheduler.types import Reservation
@@ -59,8 +59,8 @@ def _start_until_head(state: State, tx: Transaction, now: float) -> bool:
                 return True
         state.gained = False
     elif fresh:
-        live = state.table.live
-        for entry in sorted(entry for slot in fresh if (entry := live[slot]) is not None):
+        passing = state.table.passing
+        for entry in sorted(entry for slot in fresh if (entry := passing[slot]) is not None):
             one = startable(state, now, entry)
             if one is not None:
                 start_found(state, tx, now, one)
@@ -125,7 +125,7 @@ def _late(reservations: tuple[Reservation, ...], assumed: Assumed, now: float) -
 
 
 def first_startable(state: State, now: float, last: Entry | None = None) -> Found | None:
-    """The first job in the queue's order that may start now; with ``last``, up to that entry."""
+    """The first job, in the order of those who pass, that may start now; with ``last``, up to that entry."""
     best: Found | None = None
     views: dict[tuple[int, int], View] = {}
     pools, place = state.cluster.pools, state.place

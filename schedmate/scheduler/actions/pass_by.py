@@ -19,11 +19,12 @@ from typing import NamedTuple
 from schedmate.scheduler.actions.backfill import Found, first_startable, runs_beyond, start_found, startable
 from schedmate.scheduler.actions.reserve import extend
 from schedmate.scheduler.ahead import Ahead, Window, earliest, with_spare
+from schedmate.scheduler.assumptions import Assumed
 from schedmate.scheduler.claims import SHORTEST_SPAN_S
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.pending import Entry
-from schedmate.scheduler.policies import Assumed, Patience
+from schedmate.scheduler.policies import Patience
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction
 from schedmate.scheduler.types import Reservation

@@ -11,11 +11,11 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
-from schedmate.scheduler.actions.reserve import SHORTEST_EXTENSION_S
 from schedmate.scheduler.ahead import with_spare
 from schedmate.scheduler.claims import claimed_spare
-from schedmate.scheduler.expected_ends import ExpectedEnds
+from schedmate.scheduler.expected_ends import ExpectedEnds, corrected_end_s
 from schedmate.scheduler.plan_search import PlanSearch, meet, starving_unsure, to_be_locked
 from schedmate.scheduler.promises import NEVER, binds, place_in_lane, rank
 from schedmate.scheduler.queue_layer import PlanKey, QueueLayer
@@ -202,7 +202,7 @@ def _put_new(state: State, layer: QueueLayer, plans: list[Reservation], searches
 
 
 def extend(state: State, tx: Transaction, pool: int, now: float) -> None:
-    """What has outlived its expected end is expected to run twice as long in all, or a minute longer at least."""
+    """What has outlived its expected end gets another one, see `corrected_end_s`."""
     layer, starts_s = state.layer, state.table.starts_s
     if layer is None or layer.ends[pool].next_s() > now:
         return
@@ -213,10 +213,9 @@ def extend(state: State, tx: Transaction, pool: int, now: float) -> None:
         if starts_s[slot] < now:  # one that started just now with an estimate of 0 has not outlived anything yet
             outlived.append((end_s, slot))
     for end_s, slot in outlived:
-        total_s = end_s - starts_s[slot]
-        while starts_s[slot] + total_s <= now:
-            total_s += max(total_s, SHORTEST_EXTENSION_S)
-        tx.move_expected_end(slot, starts_s[slot] + total_s)
+        limit_s = math.inf if layer.limits is None else layer.limits[pool].ends_s[slot]
+        longer = partial(state.policy.correct, state.table.present(slot))
+        tx.move_expected_end(slot, corrected_end_s(longer, starts_s[slot], end_s, now, limit_s))
         # Only plans on the very nodes are void: elsewhere the same gang still fits at the same time, and no earlier.
         nodes = {share[0] for share in state.table.shares[slot] or ()}
         expected = [each for each in state.reservations.get(pool, ()) if not each.guaranteed]

@@ -3,20 +3,19 @@
 The plan looks ahead along the ends of the running jobs and asks, at each, whether the gang has a real placement by
 then: along the expected ends for the *expected* start, along the hard limits alone for the *guaranteed* start. It
 stays as it is while the same heads are blocked and every job ends when that was assumed: what was backfilled
-meanwhile took nothing from it. A job that outlives its expected end is expected to run for twice as long in all (at
-least `SHORTEST_EXTENSION_S` more), again and again, so that a wrong estimate costs few new plans.
+meanwhile took nothing from it. A job that outlives its expected end gets another one, as `Policy.correct` says and
+not beyond its hard limit; the steps are large, so that a wrong estimate costs few new plans.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 
-from schedmate.scheduler.expected_ends import ExpectedEnds
+from schedmate.scheduler.expected_ends import ExpectedEnds, corrected_end_s
 from schedmate.scheduler.state import State
 from schedmate.scheduler.transaction import Transaction
 from schedmate.scheduler.types import Reservation
-
-SHORTEST_EXTENSION_S = 60.0
 
 
 def reserve(state: State, tx: Transaction, now: float) -> None:
@@ -98,7 +97,7 @@ def _plan(state: State, slot: int, pool: int, now: float) -> tuple[Reservation, 
 
 
 def extend(state: State, ends: ExpectedEnds, tx: Transaction, now: float) -> None:
-    """What has outlived its expected end is expected to run twice as long in all, or a minute longer at least."""
+    """What has outlived its expected end gets another one, see `corrected_end_s`."""
     starts_s = state.table.starts_s
     outlived = []
     for end_s, slot in ends.order:
@@ -107,8 +106,7 @@ def extend(state: State, ends: ExpectedEnds, tx: Transaction, now: float) -> Non
         if starts_s[slot] < now:  # one that started just now with an estimate of 0 has not outlived anything yet
             outlived.append((end_s, slot))
     for end_s, slot in outlived:
-        total_s = end_s - starts_s[slot]
-        while starts_s[slot] + total_s <= now:
-            total_s += max(total_s, SHORTEST_EXTENSION_S)
-        tx.move_end(slot, starts_s[slot] + total_s)
+        began_s, limit_s = starts_s[slot], state.table.assumed[slot].limit_s
+        longer = partial(state.policy.correct, state.table.present(slot))
+        tx.move_end(slot, corrected_end_s(longer, began_s, end_s, now, began_s + limit_s))
         state.stale = True

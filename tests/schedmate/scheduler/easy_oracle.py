@@ -8,7 +8,7 @@ each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 Job = tuple[int, int, int]
 Timed = tuple[int, int, int, int]
@@ -24,8 +24,17 @@ def _waiting(jobs: Sequence[Job | Timed], starts: dict[int, float], now: float) 
     return sorted((i for i, job in enumerate(jobs) if job[0] <= now and i not in starts), key=lambda i: (jobs[i][0], i))
 
 
-def flat(jobs: list[Timed], gpus: int) -> list[float]:
-    """With estimates, none shorter than its runtime: (submit, gpus, runtime, estimate)."""
+def by_submission(job: Timed) -> float:
+    return 0.0
+
+
+def by_estimate(job: Timed) -> float:
+    return job[3]
+
+
+def flat(jobs: list[Timed], gpus: int, passing: Callable[[Timed], float] = by_submission) -> list[float]:
+    """With estimates, none shorter than its runtime: (submit, gpus, runtime, estimate). Behind the head the smallest by
+    ``passing`` goes first."""
     starts: dict[int, float] = {}
 
     def free_at(moment: float, now: float) -> int:
@@ -44,7 +53,8 @@ def flat(jobs: list[Timed], gpus: int) -> list[float]:
     now = min(job[0] for job in jobs)
     while True:
         while waiting := _waiting(jobs, starts, now):
-            chosen = next((i for i in waiting if may_start(i, now, waiting[0])), None)
+            order = [waiting[0], *sorted(waiting[1:], key=lambda i: (passing(jobs[i]), jobs[i][0], i))]
+            chosen = next((i for i in order if may_start(i, now, waiting[0])), None)
             if chosen is None:
                 break
             starts[chosen] = now

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedmate.scheduler import POLICIES, ClusterSpec, Hints, Job, Scheduler
-from schedmate.scheduler.policies import LONGEST_GRACE_S, by_due_time, expected
+from schedmate.scheduler.assumptions import expected
+from schedmate.scheduler.policies import LONGEST_GRACE_S, by_due_time
 
 hint_s = st.floats(0, 1e9)
 

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from schedmate.scheduler.policies import expected
+from schedmate.scheduler.assumptions import expected
 
 
 def _beside(name: str) -> Any:
