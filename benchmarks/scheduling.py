@@ -23,7 +23,7 @@ from analyzers.types import JobRecord
 from predictors import OnlineDurationPredictor
 from prompts.errors import UserError
 from schedmate.scheduler import POLICIES, ClusterSpec, Job, Policy
-from schedmate.scheduler.assumptions import stated
+from schedmate.scheduler.assumptions import doubled, stated
 from schedmate.simulator import Estimates, Perfect, Predicted, Requested, shaken, simulate
 from schedmate.simulator.headline import headline
 from schedmate.traces import open_trace
@@ -102,10 +102,12 @@ def variants() -> Mapping[str, Variant]:
         "shortest first, perfect times": Variant(SJBF, Perfect, sees=True),
         "perfect order, admitted by requested times": Variant(by_request, PerfectOrder, sees=True),
         "easy-predicted-sjbf, predictions": Variant(SJBF, experts),
+        "easy-predicted-sjbf, predictions, outlived ones doubled": Variant(replace(SJBF, correct=doubled), experts),
         "kant, requested times": Variant(kant, Requested),
         "kant, predictions": Variant(kant, experts),
         "core, requested times": Variant(core, Requested),
         "core, predictions": Variant(core, experts),
+        "core, predictions, outlived ones doubled": Variant(replace(core, correct=doubled), experts),
     }
 
 
