@@ -111,13 +111,14 @@ def simulate(
 ) -> None:
     """Replay a trace of jobs on a cluster and compare policies.
 
-    fifo and sjf have a strict head; best-effort skips what does not fit; easy gives the blocked head a reservation and
-    backfills; conservative reserves for everybody; saf takes the smallest GPU time first; qssf does so by predictions,
-    with a strict head; multifactor goes by age, size and fair share of users as Slurm does; srtf, srsf and tiresias
-    evict running jobs for those with less time or GPU time to go, or with less GPU time had; kant is SchedMate's own
-    core, in the style of the paper of that name; patient takes small jobs first and bounds how long large ones wait;
-    core does so inside priority classes and tenants, and preempts. What each knows: docs/metrics.md. What a CSV may
-    call its columns: docs/traces.md.
+    fifo and sjf have a strict head; best-effort skips what does not fit; easy gives the blocked head a reservation
+    and backfills; easy-predicted-sjbf does so by predictions and shortest first; conservative reserves for
+    everybody; saf takes the smallest GPU time first; qssf does so by predictions, with a strict head; multifactor
+    goes by age, size and fair share of users as Slurm does; srtf, srsf and tiresias evict running jobs for those
+    with less time or GPU time to go, or with less GPU time had; kant is SchedMate's own core, in the style of the
+    paper of that name; patient takes small jobs first and bounds how long large ones wait; core does so inside
+    priority classes and tenants, and preempts. What each knows: docs/metrics.md. What a CSV may call its columns:
+    docs/traces.md.
 
     Example: schedmate simulate jobs.csv --nodes 72 --policy fifo,easy,kant --estimates requested
     """

@@ -102,7 +102,7 @@ def test_records_out_of_order_are_refused() -> None:
 
 
 def test_an_unknown_policy_is_named_with_the_known_ones() -> None:
-    with pytest.raises(UserError, match="known: fifo, sjf, easy, kant"):
+    with pytest.raises(UserError, match="known: fifo, sjf, easy, easy-predicted-sjbf, kant"):
         simulate([], SPEC, "lifo")
 
 
