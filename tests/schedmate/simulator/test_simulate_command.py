@@ -111,7 +111,7 @@ def test_a_job_larger_than_the_cluster_is_counted_on_stderr(schedmate: Run, trac
         ([], "how large is the cluster"),
         (["--nodes", 2, "--cluster", "c.yaml"], "both --nodes and --cluster"),
         (["--nodes", 0], "nodes is 0"),
-        (["--nodes", 2, "--policy", "lifo"], "no policy named 'lifo'; known: fifo, sjf, easy, easy-predicted-sjbf, kant"),
+        (["--nodes", 2, "--policy", "lifo"], "no policy named 'lifo'; known: fifo, sjf, easy, easy-predicted-sjbf"),
         (["--nodes", 2, "--policy", ","], "names no policy"),
         (["--nodes", 2, "--estimates", "magic"], "give one of requested, perfect, predicted"),
         (["--nodes", 2, "--column", "gpus"], "not NAME=HEADER"),
