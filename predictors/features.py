@@ -16,6 +16,7 @@ import numpy as np
 
 from analyzers.history.text import script, stem
 from analyzers.types import JobRecord
+from predictors.duration import hit_its_limit
 
 UNKNOWN = -1.0
 #: The same for differences, which may be below -1.
@@ -166,8 +167,9 @@ class Past:
             user.shares.append(min(1.0, (record.duration_s or 0.0) / record.requested_s))
         if record.outcome is not None:
             user.bad_ends.append(float(record.outcome != "completed"))
-            user.ends.add(record.outcome, _FORGET_OWN_ENDS)
-            self._ends.add(record.outcome, _FORGET_ENDS)
+            ended = "timeout" if hit_its_limit(record) else record.outcome
+            user.ends.add(ended, _FORGET_OWN_ENDS)
+            self._ends.add(ended, _FORGET_ENDS)
         if record.outcome == "failed":
             self._failed += 1
             self._failed_early += (record.duration_s or 0.0) <= EARLY_S

@@ -1,4 +1,4 @@
-"""How long one job will run, as quantiles; and how long it still will once it has run for a while."""
+"""How long one job will run, as quantiles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from predictors.conformal import LEVELS
 
 #: Quantiles of the published intervals with the point prediction in the middle.
 FORECAST_LEVELS = (*LEVELS[: len(LEVELS) // 2], 0.5, *LEVELS[len(LEVELS) // 2 :])
-_LAST_TAIL = 0.999
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +40,3 @@ class Forecast:
         # Equal values (several quantiles at the limit): the last of them counts.
         reached = np.interp(log(max(1.0, seconds)), logs + 1e-12 * np.arange(len(logs)), self.levels)
         return 1.0 - float(reached)
-
-    def given(self, elapsed_s: float) -> Forecast:
-        """The total runtime of a job that has run for ``elapsed_s`` and goes on: the part of the distribution beyond.
-
-        Subtract ``elapsed_s`` for what remains. A job that has outlived every quantile is expected to run as long again
-        as it is over the last one, as far as the highest quantile is stretched.
-        """
-        if elapsed_s <= self.values_s[0]:
-            return self
-        left = self.share_above(elapsed_s)
-        top = self.values_s[-1]
-        if elapsed_s >= top:
-            over_s = max(1.0, elapsed_s - top)
-            values = tuple(elapsed_s + over_s * stretch for stretch in _stretches(self.levels))
-        else:
-            levels = [min(_LAST_TAIL, 1.0 - left * (1.0 - level)) for level in self.levels]
-            values = tuple(max(elapsed_s, self.quantile_s(level)) for level in levels)
-        return Forecast(values[self.levels.index(0.5)], values, self.levels, self.ending)
-
-
-def _stretches(levels: tuple[float, ...]) -> list[float]:
-    """Quantiles of a law without memory whose median is 1."""
-    return [log(1.0 - level) / log(0.5) for level in levels]

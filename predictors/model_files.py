@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import pickle
+import re
 import stat
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -21,7 +22,9 @@ from analyzers.history.codec import encode
 from analyzers.types import JobRecord
 from prompts.errors import UserError
 
-_MODEL, _CARD = "model.pickle", "model.json"
+_MODEL, _CARD, _PROMOTED = "model.pickle", "model.json", "promoted"
+_LONGEST_VERSION = 100
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 FORMAT = 1
 
 
@@ -77,6 +80,34 @@ def model_cards(folder: Path) -> list[ModelCard]:
         except UserError:
             continue
     return sorted(cards, key=lambda card: (card.last_s, card.version))
+
+
+def promote(folder: Path, version: str) -> None:
+    """Make ``version`` the one that predictions are made with, in one step."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=".promoted-", dir=folder)
+        with os.fdopen(handle, "w") as stream:
+            stream.write(version + "\n")
+        Path(name).replace(folder / _PROMOTED)
+    except OSError as error:
+        raise UserError(f"{folder}: no model can be promoted: {error.strerror or error}", "check the folder") from None
+
+
+def promoted(folder: Path) -> Path | None:
+    """The folder of the promoted version; None where none is. `UserError` where what says so is damaged."""
+    pointer = folder / _PROMOTED
+    try:
+        _check_owned(folder)
+        _check_owned(pointer)
+        with pointer.open(encoding="utf-8") as stream:
+            version = stream.read(_LONGEST_VERSION + 1).strip()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        raise UserError(f"{pointer}: can not be read", "run `schedmate train` anew") from None
+    if not _VERSION.fullmatch(version):
+        raise UserError(f"{pointer}: names no version of a model", "run `schedmate train` anew")
+    return folder / version
 
 
 def load_model(path: Path) -> tuple[Any, ModelCard]:

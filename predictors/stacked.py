@@ -29,6 +29,7 @@ from predictors.fact_features import fact_row
 from predictors.features import NAMES, UNKNOWN, Past, log_s, table, who
 from predictors.forecast import Forecast
 from predictors.online import EXPERTS, OnlineDurationPredictor, Opinion
+from predictors.types import OutcomeProbabilities
 
 #: The names of the numbers in a row, for explanations and for the files models are kept in.
 COLUMNS: tuple[str, ...] = (
@@ -49,6 +50,8 @@ _SPREAD = 1.5
 #: after some jobs.
 _FORGET_HOLD, _FORGET_HOLD_OF_ONE = 0.5 ** (1 / 300), 0.5 ** (1 / 15)
 _HOLD_TRUST_JOBS = 5.0
+#: Boosted probabilities of how a job ends count half when so many were trained on: plain shares are hard to beat.
+_SHARES_WORTH_JOBS = 1_500.0
 _LARGEST_MISTAKE = 4.0
 NEW_USER_JOBS, HEAVY_USER_JOBS = 10, 100
 _SMALL_JOB_GPUS = 8
@@ -66,6 +69,7 @@ class _Asked:
     group: Hashable
     claimed: list[float] | None = None
     who: Hashable = None
+    ends: tuple[float, float, float] = (1.0, 0.0, 0.0)
     held_s: float | None = None
 
 
@@ -115,6 +119,8 @@ class StackedDurations:
         self.trees = trees
         self.window = window
         self.seed = seed
+        #: What the rows are made of: a model of other columns is of another release.
+        self.columns = COLUMNS
         self.queue_known = queue_known
         self.trains = trains
         #: When the last job that was learned from had ended, seconds.
@@ -128,7 +134,7 @@ class StackedDurations:
         self._hold_of: dict[Hashable, _Hold] = {}
         self._open: dict[str, _Asked] = {}
         self._ended: list[_Ended] = []
-        self._ended_jobs = 0
+        self._ended_jobs = self._trained_jobs = 0
         self._next_training = FIRST_TRAINING_JOBS
 
     def ask(self, record: JobRecord) -> Forecast:
@@ -210,6 +216,10 @@ class StackedDurations:
         if len(self._ended) >= FIRST_TRAINING_JOBS:
             self._train(self._ended)
 
+    def forget_rows(self) -> None:
+        """Let go of the jobs that were trained on, which predicting does not need; a later `train` has none of them."""
+        self._ended = []
+
     def _second_pass(
         self, records: Sequence[JobRecord], asked: list[_Asked], order: list[tuple[bool, int]], first: int
     ) -> list[Forecast | None]:
@@ -248,7 +258,11 @@ class StackedDurations:
         experts_s = max(1.0, min(math.exp(opinion.middle), limit_s or math.inf))
         guesses = (UNKNOWN if guess is None else guess for guess in opinion.guesses)
         row = array("f", [*self._past.row(record), log(experts_s), *guesses, *fact_row(record, opinion.work)])
-        return _Asked(row, limit_s or _NO_REQUEST_S, limit_s, experts_s, self.group_of(record), who=who(record))
+        shares = self._past.ends_of(record)
+        ends = (shares["completed"], shares["failed"], shares["cancelled"])
+        return _Asked(
+            row, limit_s or _NO_REQUEST_S, limit_s, experts_s, self.group_of(record), who=who(record), ends=ends
+        )
 
     def _note(self, record: JobRecord) -> _Asked:
         opinion = self._experts.opinion(record)
@@ -294,6 +308,7 @@ class StackedDurations:
         duration_s = np.array([job.duration_s for job in newest])
         self._boosted.fit(rows, scale_s, duration_s)
         self._endings.fit(rows, [job.kind for job in newest], duration_s)
+        self._trained_jobs = len(newest)
         self._next_training = math.ceil(self._ended_jobs * _GROWTH)
 
     def _raw(self, asked: Sequence[_Asked]) -> list[_Raw]:
@@ -317,7 +332,24 @@ class StackedDurations:
         asked.claimed = [max(0.0, min(bound, longest)) for bound in bounds]
         values = [math.exp(bound) for bound in asked.claimed]
         half = len(LEVELS) // 2
-        return Forecast(point_s, (*values[:half], point_s, *values[half:]), ending=raw.ending if raw else None)
+        return Forecast(
+            point_s, (*values[:half], point_s, *values[half:]), ending=self._shrunk(raw.ending, asked) if raw else None
+        )
+
+    def _shrunk(self, ending: Ending | None, asked: _Asked) -> Ending | None:
+        """Boosted probabilities and the shares of how jobs ended lately, weighed by how many jobs were trained on."""
+        if ending is None:
+            return None
+        keep = self._trained_jobs / (self._trained_jobs + _SHARES_WORTH_JOBS)
+        boosted, shares = ending.outcome, asked.ends
+        rest = (1.0 - keep) * (1.0 - boosted.timeout)  # the shares are of jobs that their limit did not end
+        outcome = OutcomeProbabilities(
+            completed=keep * boosted.completed + rest * shares[0],
+            failed=keep * boosted.failed + rest * shares[1],
+            cancelled=keep * boosted.cancelled + rest * shares[2],
+            timeout=boosted.timeout,
+        )
+        return Ending(outcome, min(ending.fails_early, outcome.failed))
 
     def _holds(self, user: Hashable) -> bool:
         """Whether the hold has not made things worse lately, for this user, as far as is known, and for everyone."""

@@ -49,6 +49,7 @@ def _expanded(path: str) -> str:
 KEYS: tuple[Key, ...] = (
     Key("data.dir", "", "Folder for everything SchedMate keeps (default: $XDG_DATA_HOME/schedmate)."),
     Key("history.store", "", "File of the job history (default: history.jsonl in data.dir)."),
+    Key("models.dir", "", "Folder of models that `train` made and predictions use (default: models in data.dir)."),
     Key(
         "failures.store",
         "",
@@ -230,6 +231,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     base = _expanded(str(data_dir.value)) if data_dir.value else ""
     for name, value in (
         ("history.store", f"{base}/history.jsonl"),
+        ("models.dir", f"{base}/models"),
         ("failures.store", f"{base}/failures.sqlite"),
         ("service.database", f"sqlite:///{base}/service.sqlite"),
         ("llm.cache", f"{base}/llm"),

@@ -35,6 +35,9 @@ class Pipeline:
         self._settings = settings
         self._model_within_s = model_within_s
         self._predictor: Predictor | None = None
+        self._promoted = ""
+        #: Why the trained model is not used, in one line; empty where it is, or where there is none.
+        self.warning = ""
 
     def facts(self, submission: Submission) -> SourceFacts:
         """What source and launch command say, as far as the settings let them be read; nothing without a work dir."""
@@ -57,14 +60,20 @@ class Pipeline:
         """
         known = facts if facts is not None else self.facts(submission)
         asked, assumed = with_launch_request(submission, known)
-        return replace(self._one_predictor().predict(asked, known, running), assumed=assumed)
+        prediction = self._one_predictor().predict(asked, known, running)
+        told = (self.warning,) if self.warning else ()
+        return replace(prediction, assumed=assumed, warnings=(*prediction.warnings, *told))
 
     def _one_predictor(self) -> Predictor:
-        """Made at the first prediction; it learns on from what is added to the history."""
-        if self._predictor is None:
+        """Made at the first prediction, and anew when another model was promoted; it learns on from the history."""
+        from schedmate.training import model_in_use, promoted_version
+
+        version = promoted_version(self._settings)
+        if self._predictor is None or version != self._promoted:
             from predictors import Predictor
 
-            self._predictor = Predictor(self.history)
+            model, known, self.warning = model_in_use(self._settings)
+            self._predictor, self._promoted = Predictor(self.history, model, known), version
         return self._predictor
 
     def hints(self, submission: Submission, facts: SourceFacts | None = None) -> Hints:

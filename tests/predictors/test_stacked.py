@@ -111,6 +111,10 @@ def test_forecasts_are_in_order_and_within_the_limit(
         assert forecast is not None
         assert list(forecast.values_s) == sorted(forecast.values_s)
         assert 1.0 <= forecast.point_s <= (record.requested_s or math.inf)
+        if forecast.ending is not None:
+            outcome = forecast.ending.outcome
+            assert outcome.completed + outcome.failed + outcome.cancelled + outcome.timeout == pytest.approx(1.0)
+            assert 0.0 <= forecast.ending.fails_early <= outcome.failed
 
 
 def test_a_row_has_a_number_for_every_column(records: list[JobRecord]) -> None:
@@ -139,14 +143,9 @@ values = st.lists(st.floats(1.0, 1e6), min_size=len(FORECAST_LEVELS), max_size=l
 
 
 @given(values, st.floats(0.0, 2e6))
-def test_what_a_job_has_run_is_never_taken_back(values_s: list[float], elapsed_s: float) -> None:
+def test_shares_above_fall_as_time_goes_on(values_s: list[float], seconds: float) -> None:
     forecast = Forecast(values_s[len(LEVELS) // 2], tuple(values_s))
-    later = forecast.given(elapsed_s)
-    assert list(later.values_s) == pytest.approx(sorted(later.values_s))
-    if elapsed_s > values_s[0]:
-        assert later.values_s[0] >= elapsed_s * (1 - 1e-9)
-    assert all(new >= old * (1 - 1e-9) for new, old in zip(later.values_s, forecast.values_s, strict=True))
-    assert 0.0 <= forecast.share_above(elapsed_s) <= 1.0
+    assert 0.0 <= forecast.share_above(2 * seconds) <= forecast.share_above(seconds) <= 1.0
 
 
 def test_a_job_killed_at_its_limit_counts_as_a_timeout_whatever_it_is_called(records: list[JobRecord]) -> None:
