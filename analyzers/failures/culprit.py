@@ -14,8 +14,14 @@ _WHOLE_JOB_SHARE = 0.5
 _HOSTS_THAT_AGREE = 2
 _JOBS_THAT_AGREE = 2
 _MPI_ABORT = re.compile(r"MPI_ABORT was invoked on rank (\d{1,6})")
-_OF_A_PROCESS = re.compile(r"(?:rank|task|worker|proc(?:ess)?|replica|chunk|part|shard|attempt|pid)[_.=-]?\d+", re.I)
+#: Numbers in names of files that are none of a job.
+_COUNTED = re.compile(
+    r"(?:rank|task|worker|proc(?:ess)?|replica|chunk|part|shard|attempt|pid|step|epoch|it(?:er(?:ation)?)?|ckpt|seed"
+    r"|checkpoint|fold|trial|version|v|node|host|gpu|port)s?[_.=-]?\d+",
+    re.I,
+)
 _JOB_NUMBER = re.compile(r"\d{3,}")
+_JOB_FOLDER = re.compile(r"(?:^|/)(?:jobs?|slurm|pbs)[_/-]?(\d{3,})(?=[/_.-])", re.I)
 #: After these a process may not get to say a word.
 _SILENCES = ("host-oom", "killed", "gpu-lost", "gpu-firmware", "gpu-ecc", "nvlink")
 #: Of this many ranks one may be silent.
@@ -33,7 +39,7 @@ def node_proof(
         cause.signature.scope == "lost-node" and told
     ):
         return "platform"
-    return "several-jobs" if _same_in_several_jobs(_alike(cause, scan), topology) in nodes else "job-log"
+    return "several-jobs" if _same_in_several_jobs(_alike(cause, scan), scan, topology) in nodes else "job-log"
 
 
 def culprits(
@@ -63,7 +69,7 @@ def culprits(
         return victims, _cleared(cause.node, cause, scan, elsewhere)
     ranks = {event.rank for event in alike if event.rank is not None}
     against_node = signature.category.startswith("infrastructure") or signature.action == "cordon_node_and_restart"
-    common = _same_in_several_jobs(alike, topology) if against_node else None
+    common = _same_in_several_jobs(alike, scan, topology) if against_node else None
     if len(ranks) > 1 and (node := _whole_node(ranks, topology)) is not None:
         trusted = not against_node or _trusted(cause, alike, scan, topology)
         return tuple(sorted(ranks)), _cleared(node if trusted else common, cause, scan, elsewhere)
@@ -106,16 +112,26 @@ def _named_by_all(alike: list[Event]) -> str | None:
     return nodes.pop() if len(nodes) == 1 else None
 
 
-def _same_in_several_jobs(alike: list[Event], topology: Topology) -> str | None:
+def _same_in_several_jobs(alike: list[Event], scan: Scan, topology: Topology) -> str | None:
     """The one node on which the same fault struck in logs of several jobs. What one job prints proves nothing about a
     node, but jobs with different numbers, on other nodes for the rest, do."""
     jobs: dict[str, set[str]] = {}
+    ran_on: set[str] = set()
     for event in alike:
-        number = _JOB_NUMBER.findall(_OF_A_PROCESS.sub("", event.file))
-        if number and event.writer == "job" and (node := where(event, topology)):
-            jobs.setdefault(number[-1], set()).add(node.partition(".")[0])
+        number = _job_number(event.file)
+        if number is not None and event.writer == "job" and (node := where(event, topology)):
+            jobs.setdefault(number, set()).add(node.partition(".")[0])
+            for (file, _), places in scan.places.items():
+                ran_on.update(place.partition(".")[0] for place in places.values() if file == event.file)
     common = set.intersection(*jobs.values()) if len(jobs) >= _JOBS_THAT_AGREE else set()
-    return common.pop() if len(common) == 1 else None
+    return common.pop() if len(common) == 1 and ran_on - common else None
+
+
+def _job_number(file: str) -> str | None:
+    """The number of the job that a file is of, as its name (or a folder that is called a job's) tells it."""
+    folders, _, name = file.rpartition("/")
+    numbers = _JOB_NUMBER.findall(_COUNTED.sub("", name)) or _JOB_FOLDER.findall(f"{folders}/")
+    return numbers[-1] if numbers else None
 
 
 def _trusted(cause: Event, alike: list[Event], scan: Scan, topology: Topology) -> bool:

@@ -186,6 +186,8 @@ def _details(event: Event, prefix: Prefix) -> None:
 
 
 def _writer(file: LogFile, text: str, prefix: Prefix) -> Writer:
+    if file.kind == "scheduler" and _KERNEL_FORM.search(text[:200]):
+        return "job"  # no scheduler writes a kernel's lines
     if file.kind in ("kernel", "scheduler", "kubernetes"):
         return "platform"
     if prefix.rank is not None:

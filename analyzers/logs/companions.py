@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,8 @@ Kind = Literal["rank", "node", "job", "kernel", "scheduler", "kubernetes", "reco
 @dataclass(frozen=True, slots=True)
 class LogFile:
     """One file to read. ``name`` is relative to the path that was asked for; ``rank`` and ``node`` are hints.
-    ``named``: its name says that it is a platform's own; its text alone proves nothing, a program can print anything.
+    ``named``: its name says that it is a platform's own, it belongs to root or to who reads it, and no line of a job
+    stands at its head; its text alone proves nothing, a program can print anything.
     """
 
     path: Path
@@ -72,6 +74,12 @@ _PROGRAM_LINE = re.compile(
     r"\b(?:[Ss]tep|[Ee]poch|[Ii]ter(?:ation)?)\b[ =:\[]{0,4}\d|\bloss\b[ =:]|\w(?:Error|Exception)\b: |^Traceback|\d%\|"
     r"|^(?:srun|slurmstepd|mpirun): "
 )
+#: What only a job prints.
+_JOB_LINE = re.compile(
+    r"\b(?:[Ss]tep|[Ee]poch|[Ii]ter(?:ation)?)\b[ =:\[]{0,4}\d|\bloss\b[ =:]|^\w*(?:Error|Exception)\b: |^Traceback"
+    r"|\bhost(?:name)?=|^\[?(?:rank|default)[ _]?\d"
+)
+_OUTPUT_ENDING = re.compile(r"\.(?:out|err|stdout|stderr)(?:\.(?:gz|xz|bz2|zst|\d{1,3}))*$", re.I)
 _SAYS_RANK = re.compile(
     r"(?<![Ll]ocal[ _])(?<![Nn]ode[ _])\b(?:rank|process)[ =:]{1,2}(\d{1,6}) ?(?:of|/|out of) ?\d"
     r"|\bRANK=(\d{1,6})\b(?! ?-)"
@@ -145,20 +153,36 @@ def describe(path: Path, name: str, head: str) -> LogFile:
 
 def _platform(path: Path, name: str, stem: str, head: str, lines: list[str]) -> LogFile | None:
     """The file as a platform's own, told by its name or by how most of it looks; None where it is a job's."""
+    if any(_JOB_LINE.search(line) for line in lines) and _KUBERNETES_TEXT.search(head) is None:
+        return None
     kubernetes = _KUBERNETES_NAME.search(stem) is not None and "Normal" in head
     if kubernetes or (_KUBERNETES_TEXT.search(head) and not _speaks_of_steps(lines)):
-        return LogFile(path, name, "kubernetes", named=kubernetes or _DESCRIBES_NAME.search(stem) is not None)
+        told = kubernetes or _DESCRIBES_NAME.search(stem) is not None
+        return LogFile(path, name, "kubernetes", named=told and _is_platforms(path, name, lines))
     scheduler = _SCHEDULER_NAME.search(stem) is not None
     if scheduler or (_SCHEDULER_TEXT.search(head) and not _speaks_of_steps(lines)):
-        return LogFile(path, name, "scheduler", named=scheduler)
+        return LogFile(path, name, "scheduler", named=scheduler and _is_platforms(path, name, lines))
     kernel = sum(1 for line in lines if _KERNEL_LINE.match(line)) / max(1, len(lines))
     syslog = sum(1 for line in lines if _SYSLOG_LINE.match(line)) / max(1, len(lines))
     named = _KERNEL_NAME.search(stem) is not None and (max(kernel, syslog) >= 0.2 or "dmesg" in stem)
     if named or kernel >= 0.5 or "-- Journal begins" in head[:200]:
-        return LogFile(path, name, "kernel", node=_kernel_node(_KERNEL_NAME, stem, head, named), named=named)
+        node = _kernel_node(_KERNEL_NAME, stem, head, named)
+        return LogFile(path, name, "kernel", node=node, named=named and _is_platforms(path, name, lines))
     if _SERVICE_NAME.search(stem):
-        return LogFile(path, name, "kernel", node=_kernel_node(_SERVICE_NAME, stem, head, True), named=True)
+        node = _kernel_node(_SERVICE_NAME, stem, head, True)
+        return LogFile(path, name, "kernel", node=node, named=_is_platforms(path, name, lines))
     return None
+
+
+def _is_platforms(path: Path, name: str, lines: list[str]) -> bool:
+    """Whether a file that is named as a platform's may be one: not named as a job's output, nor another user's, nor
+    with a job's own lines at its head."""
+    if _OUTPUT_ENDING.search(name) or any(_JOB_LINE.search(line) for line in lines):
+        return False
+    try:
+        return path.stat().st_uid in (0, os.geteuid())
+    except OSError:
+        return False
 
 
 def _speaks_of_steps(lines: list[str]) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from schedmate.config import Settings
     from schedmate.remembering import Remembering
 
+_EVERY_S = 2.0
 _SHOWN_ECHOES = 4
 _ECHO_COLUMNS = 160
 _FIELDS = (
@@ -47,7 +48,9 @@ def diagnose(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Tell failures while the logs are written, then the verdict.")
     ] = False,
-    every: Annotated[float, typer.Option(help="With --follow: seconds between two looks.", min=0.2, max=3600)] = 2.0,
+    every: Annotated[
+        float | None, typer.Option(help="With --follow: seconds between two looks (2).", min=0.2, max=3600)
+    ] = None,
     for_: Annotated[
         float | None,
         typer.Option("--for", help="With --follow: stop after so many seconds.", min=0, show_default=False),
@@ -74,17 +77,25 @@ def diagnose(
 
     if json_ and markdown:
         raise UserError("--json and --markdown: one of the two", "call it twice")
-    if not follow and (for_ is not None or idle is not None):
-        raise UserError("--for and --idle go with --follow", "add --follow, or leave them out")
+    if not follow and (for_ is not None or idle is not None or every is not None):
+        raise UserError("--every, --for and --idle go with --follow", "add --follow, or leave them out")
     if html is not None:
         _check_page(html)
     settings = load_settings()
     why: Why | None = None
+    last: Diagnosis | None = None
     if follow:
         if markdown:
             raise UserError("--markdown does not go with --follow", "call it again when the job has ended")
-        why = _followed(path, settings, every, for_, idle, as_json if json_ else None)
-    static, scan, topology = _examine(path, settings)
+        why, last = _followed(path, settings, every or _EVERY_S, for_, idle, as_json if json_ else None)
+    try:
+        static, scan, topology = _examine(path, settings)
+    except UserError as error:
+        if why is None or last is None:
+            raise
+        err().print(f"[yellow]warning:[/] {quoted(error.what)}; this was the verdict before", soft_wrap=True)
+        _tell_last(last, why, as_json(last) if json_ else None)
+        raise typer.Exit(0 if last.category == "none" else 1) from None
     found = refine_diagnosis(static, path, settings)
     if past or remember:
         from analyzers.failures.past import Told
@@ -113,6 +124,16 @@ def diagnose(
     raise typer.Exit(0 if found.category == "none" else 1)
 
 
+def _tell_last(last: Diagnosis, why: Why, contract: dict[str, Any] | None) -> None:
+    """The verdict that stood when the logs were lost."""
+    if contract is None:
+        _show(last, _folded(last.echoes)[:_SHOWN_ECHOES])
+        return
+    from schedmate.commands.diagnose_follow import print_event
+
+    print_event("end", why, contract)
+
+
 def _check_page(path: Path) -> None:
     """Refuse a page that can not be written before anything is read."""
     from schedmate.files import check_output
@@ -124,14 +145,14 @@ def _check_page(path: Path) -> None:
 
 def _followed(
     path: Path, settings: Settings, every_s: float, for_s: float | None, idle_s: float | None, contract: Contract | None
-) -> Why:
-    """Follow the logs until that is over; the verdict is then read as without it."""
+) -> tuple[Why, Diagnosis | None]:
+    """Follow the logs until that is over. Why it is, and the last verdict that stood; it is then read as without it."""
     from schedmate.commands.diagnose_follow import follow, tell_end
 
-    why = follow(path, settings, every_s, for_s, idle_s, contract)
+    why, last = follow(path, settings, every_s, for_s, idle_s, contract)
     if contract is None:
         tell_end(why)
-    return why
+    return why, last
 
 
 def _examine(path: Path, settings: Settings) -> tuple[Diagnosis, Scan, Topology]:

@@ -47,8 +47,9 @@ _WHY = {
 
 def follow(
     path: Path, settings: Settings, every_s: float, for_s: float | None, idle_s: float | None, contract: Contract | None
-) -> Why:
-    """Tell what fails until the job ends, ``for_s`` or a silence of ``idle_s`` is over, Ctrl-C or SIGTERM; why it is.
+) -> tuple[Why, Diagnosis | None]:
+    """Tell what fails until the job ends, ``for_s`` or a silence of ``idle_s`` is over, Ctrl-C or SIGTERM. Why it is,
+    and the verdict that stood then.
 
     With ``contract`` one JSON object a line, else words. Raises `UserError` where nothing can ever come at the path.
     """
@@ -71,9 +72,9 @@ def follow(
             live.look()
             if live.nothing is not None:
                 err().print(f"[dim]waiting: {safe(live.nothing.what)}[/]", soft_wrap=True)
-            return _loop(live, watch, every_s, for_s, idle_s)
+            return _loop(live, watch, every_s, for_s, idle_s), watch.last
         except KeyboardInterrupt:
-            return "interrupted"
+            return "interrupted", watch.last
 
 
 def _loop(live: LiveDiagnosis, watch: Watch, every_s: float, for_s: float | None, idle_s: float | None) -> Why:
@@ -115,6 +116,11 @@ class Watch:
         self._standing: _Standing | None = None
         self._told: Diagnosis | None = None
         self._not_before = self._all_seen = 0.0
+
+    @property
+    def last(self) -> Diagnosis | None:
+        """The verdict that stands, told or not; None before anything was read."""
+        return self._standing.found if self._standing is not None else None
 
     def see(self, now: float) -> None:
         """Bring the verdict up to date as far as that can be afforded, and tell it where it is time."""

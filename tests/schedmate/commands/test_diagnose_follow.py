@@ -161,7 +161,7 @@ def test_in_words(schedmate, log: Path) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("--follow", "--markdown"), ("--idle", "3"), ("--for", "3"), ("--follow", "--every", "0")],
+    [("--follow", "--markdown"), ("--idle", "3"), ("--for", "3"), ("--every", "3"), ("--follow", "--every", "0")],
 )
 def test_what_does_not_go_together(schedmate, log: Path, words: tuple[str, ...]) -> None:
     ran = schedmate("diagnose", log, *words)
@@ -216,6 +216,18 @@ def test_a_file_that_comes_late_and_an_end_by_signal(
     one.process.send_signal(number)
     assert one.process.wait(60) == 1
     assert [each["why"] for each in events(one.told.read_text())] == [None, "interrupted"]
+
+
+def test_logs_that_are_gone_end_with_the_last_verdict(tmp_path: Path, log: Path, running: list[Running]) -> None:
+    one = Running(log, tmp_path / "told.jsonl")
+    running.append(one)
+    one.wait_for("failure")
+    log.unlink()
+    one.process.send_signal(signal.SIGINT)
+    _, said = one.process.communicate(timeout=60)
+    assert one.process.returncode == 1 and b"no such file" in said and b"the verdict before" in said
+    failure, end = events(one.told.read_text())
+    assert end["event"] == "end" and end["diagnosis"] == failure["diagnosis"]
 
 
 def test_killed_at_any_moment_it_leaves_whole_lines_and_nothing_else(
