@@ -16,8 +16,8 @@ _JOBS_THAT_AGREE = 2
 _MPI_ABORT = re.compile(r"MPI_ABORT was invoked on rank (\d{1,6})")
 #: Numbers in names of files that are none of a job.
 _COUNTED = re.compile(
-    r"(?:rank|task|worker|proc(?:ess)?|replica|chunk|part|shard|attempt|pid|step|epoch|it(?:er(?:ation)?)?|ckpt|seed"
-    r"|checkpoint|fold|trial|version|v|node|host|gpu|port)s?[_.=-]?\d+",
+    r"(?:rank|task|worker|proc(?:ess)?|replica|chunk|part|shard|attempt|pid|step|epoch|checkpoint"
+    r"|(?<![a-z])(?:it(?:er(?:ation)?)?|ckpt|seed|fold|trial|version|v|node|host|gpu|port)s?)[_.=-]?\d+",
     re.I,
 )
 _JOB_NUMBER = re.compile(r"\d{3,}")
@@ -116,15 +116,17 @@ def _same_in_several_jobs(alike: list[Event], scan: Scan, topology: Topology) ->
     """The one node on which the same fault struck in logs of several jobs. What one job prints proves nothing about a
     node, but jobs with different numbers, on other nodes for the rest, do."""
     jobs: dict[str, set[str]] = {}
-    ran_on: set[str] = set()
+    files: set[str] = set()
     for event in alike:
         number = _job_number(event.file)
         if number is not None and event.writer == "job" and (node := where(event, topology)):
             jobs.setdefault(number, set()).add(node.partition(".")[0])
-            for (file, _), places in scan.places.items():
-                ran_on.update(place.partition(".")[0] for place in places.values() if file == event.file)
+            files.add(event.file)
     common = set.intersection(*jobs.values()) if len(jobs) >= _JOBS_THAT_AGREE else set()
-    return common.pop() if len(common) == 1 and ran_on - common else None
+    if len(common) != 1:
+        return None
+    ran_on = {node for (file, _), places in scan.places.items() if file in files for node in places.values()}
+    return common.pop() if {node.partition(".")[0] for node in ran_on} - common else None
 
 
 def _job_number(file: str) -> str | None:

@@ -74,10 +74,10 @@ _PROGRAM_LINE = re.compile(
     r"\b(?:[Ss]tep|[Ee]poch|[Ii]ter(?:ation)?)\b[ =:\[]{0,4}\d|\bloss\b[ =:]|\w(?:Error|Exception)\b: |^Traceback|\d%\|"
     r"|^(?:srun|slurmstepd|mpirun): "
 )
-#: What only a job prints.
+#: What only a job prints; a scheduler's daemons speak of "step 4711.0".
 _JOB_LINE = re.compile(
-    r"\b(?:[Ss]tep|[Ee]poch|[Ii]ter(?:ation)?)\b[ =:\[]{0,4}\d|\bloss\b[ =:]|^\w*(?:Error|Exception)\b: |^Traceback"
-    r"|\bhost(?:name)?=|^\[?(?:rank|default)[ _]?\d"
+    r"\b(?:[Ss]tep|[Ee]poch|[Ii]ter(?:ation)?)\b[ =:\[]{0,4}\d+(?![\d.])|\bloss\b[ =:]"
+    r"|^\w*(?:Error|Exception)\b: |^Traceback|\bhost(?:name)?=|^\[?(?:rank|default)[ _]?\d"
 )
 _OUTPUT_ENDING = re.compile(r"\.(?:out|err|stdout|stderr)(?:\.(?:gz|xz|bz2|zst|\d{1,3}))*$", re.I)
 _SAYS_RANK = re.compile(
