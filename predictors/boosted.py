@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from predictors.threads import few_threads
+
 Floats = NDArray[np.float64]
 #: Many small trees that each see few columns, for durations and for how jobs end.
 SMALL_TREES: dict[str, Any] = {
@@ -47,7 +49,8 @@ class BoostedShares:
                 random_state=self.seed,
                 **SMALL_TREES,
             )
-            model.fit(rows[:, self._columns], duration_s / scale_s, sample_weight=scale_s / scale_s.mean())
+            with few_threads(len(rows)):
+                model.fit(rows[:, self._columns], duration_s / scale_s, sample_weight=scale_s / scale_s.mean())
             self._models.append(model)
         return self
 
@@ -59,5 +62,6 @@ class BoostedShares:
     def predict(self, rows: NDArray[np.float32], scale_s: Floats) -> Floats:
         """Seconds at `BOOSTED_LEVELS`, (jobs, levels), never decreasing along a row."""
         chosen = rows[:, self._columns]
-        shares = np.column_stack([model.predict(chosen) for model in self._models])
+        with few_threads(len(rows)):
+            shares = np.column_stack([model.predict(chosen) for model in self._models])
         return np.sort(np.maximum(shares * scale_s[:, None], 1.0), axis=1)

@@ -16,6 +16,7 @@ from analyzers.types import JobRecord
 from predictors.boosted import SMALL_TREES
 from predictors.duration import hit_its_limit
 from predictors.features import EARLY_S
+from predictors.threads import few_threads
 from predictors.types import OutcomeProbabilities
 
 _LEAST_OF_A_KIND = 20
@@ -57,11 +58,11 @@ class BoostedOutcomes:
             return self
         chosen, named = rows[used][:, self._columns], named[used]
         if len(usual) > 1:
-            self._kinds = self._classifier().fit(chosen, named)
+            self._kinds = self._fitted(chosen, named)
         early = (named == "failed") & (duration_s[used] <= EARLY_S)
         self._rate = float(early.mean())
         if early.sum() >= _LEAST_OF_A_KIND:
-            self._early = self._classifier().fit(chosen, early)
+            self._early = self._fitted(chosen, early)
         return self
 
     @property
@@ -72,8 +73,9 @@ class BoostedOutcomes:
     def predict(self, rows: NDArray[np.float32]) -> list[Ending]:
         """One `Ending` a row; only where `ready`."""
         chosen = rows[:, self._columns]
-        shares = self._kinds.predict_proba(chosen)
-        early = self._early.predict_proba(chosen)[:, 1] if self._early is not None else np.full(len(rows), self._rate)
+        with few_threads(len(rows)):
+            shares = self._kinds.predict_proba(chosen)
+            early = np.full(len(rows), self._rate) if self._early is None else self._early.predict_proba(chosen)[:, 1]
         found = []
         for row, fails_early in zip(shares, early, strict=True):
             by_kind = dict.fromkeys(("completed", "failed", "cancelled", "timeout"), 0.0)
@@ -81,12 +83,14 @@ class BoostedOutcomes:
             found.append(Ending(OutcomeProbabilities(**by_kind), min(float(fails_early), by_kind["failed"])))
         return found
 
-    def _classifier(self) -> Any:
+    def _fitted(self, rows: NDArray[np.float32], classes: NDArray[Any]) -> Any:
         from sklearn.ensemble import HistGradientBoostingClassifier
 
-        return HistGradientBoostingClassifier(
+        model = HistGradientBoostingClassifier(
             max_iter=self.trees,
             learning_rate=0.1,
             random_state=self.seed,
             **SMALL_TREES,
         )
+        with few_threads(len(rows)):
+            return model.fit(rows, classes)
