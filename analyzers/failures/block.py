@@ -34,7 +34,7 @@ class Block:
         return self  # nothing changes it
 
     def __len__(self) -> int:
-        return len(self._starts) or self.data.count(b"\n") + 1
+        return len(self.starts)
 
     def number(self, index: int) -> int:
         """The number that a line has in the file."""

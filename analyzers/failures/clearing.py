@@ -74,9 +74,13 @@ def where(event: Event, topology: Topology) -> str | None:
 
 def clear_attempts(scan: Scan) -> None:
     """Only the last attempt counts, unless nothing at all happened in it."""
-    for file, last in scan.last_attempt.items():
-        here = [event for event in scan.events if event.file == file and event.signature.role != "informational"]
-        if not here:
+    by_file: dict[str, list[Event]] = {}
+    for event in scan.events:
+        if event.signature.role != "informational":
+            by_file.setdefault(event.file, []).append(event)
+    for file, here in by_file.items():
+        last = scan.last_attempt.get(file)
+        if last is None:
             continue
         if not any(event.attempt == last for event in here):
             latest = max(here, key=lambda e: e.line)

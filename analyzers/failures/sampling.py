@@ -7,12 +7,15 @@ with it the lines around it that tell what it means (the beginning of its traceb
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from analyzers.failures.block import Block
 
 _SHAPE_BYTES = 96
+#: Most ranks stand in so many bytes, which many lines have in common.
+_LABEL_BYTES = 24
 _MOST_SHAPES = 20_000
 _DIGITS = b"0123456789"
 _RANK = re.compile(rb"(?:[Rr]ank|RANK|default|task)[ _=:]{0,2}(\d{1,6})|^(\d{1,6}): |^\[\d+,(\d{1,6})\]")
@@ -77,7 +80,7 @@ class Sampling:
         indexes = sorted(index for index in worth if index >= since)
         if len(self._seen) > _MOST_SHAPES:
             self._seen.clear()
-        keys = [self._key(block, index, worth[index]) for index in indexes]
+        keys = self._keys(block, indexes, worth)
         last = {key: index for index, key in zip(indexes, keys, strict=True)}
         last_of_kind = {key[0]: index for index, key in zip(indexes, keys, strict=True)}
         ending = indexes[-self.share.lines] if is_last and len(indexes) > self.share.lines else 0
@@ -94,22 +97,38 @@ class Sampling:
                 wanted.add(index)
         self._has_gaps = self._has_gaps or is_sample or len(wanted) < len(indexes)
         if self._has_gaps:
-            wanted.update(*(self._beginnings(block, index) for index in wanted))
+            wanted.update(self._beginnings(block, wanted))
             wanted.update(self._said_after(indexes, worth, wanted))
         return sorted(wanted)
 
-    def _key(self, block: Block, index: int, numbers: Sequence[int]) -> Key:
-        begin, end = block.span(index, index + 1)
-        head = block.data[begin : min(end, begin + _SHAPE_BYTES)]
-        rank = _RANK.search(head)
-        return tuple(numbers), rank[0] if rank else b"", head.translate(None, _DIGITS)
+    def _keys(self, block: Block, indexes: list[int], worth: Mapping[int, Sequence[int]]) -> list[Key]:
+        """What lines have in common that look alike: the patterns that fit, the rank, the beginning without digits."""
+        data, starts = block.data, [*block.starts, len(block.data)]
+        keys: list[Key] = []
+        ranks: dict[bytes, bytes] = {}
+        for index in indexes:
+            head = data[starts[index] : min(starts[index + 1], starts[index] + _SHAPE_BYTES)]
+            label = head[:_LABEL_BYTES]
+            rank = ranks.get(label)
+            if rank is None:
+                found = _RANK.search(head)
+                rank = found[0] if found else b""
+                if found and found.end() < len(label):  # what follows can't change it
+                    ranks[label] = rank
+            keys.append((tuple(worth[index]), rank, head.translate(None, _DIGITS)))
+        return keys
 
-    def _beginnings(self, block: Block, index: int) -> list[int]:
-        """The last line above one that a stack begins with, and the last that says that one is ignored."""
-        start, _ = block.span(index, index + 1)
-        above = max(0, start - _ABOVE_BYTES)
-        found = [max(block.data.rfind(words, above, start) for words in kind) for kind in (_BEGINS, _IGNORES)]
-        return [block.index_of(at + 1) for at in found if at >= 0]
+    def _beginnings(self, block: Block, wanted: set[int]) -> set[int]:
+        """The last line above each one that a stack begins with, and the last that says that one is ignored."""
+        ends = [block.starts[index] for index in sorted(wanted)]
+        found: set[int] = set()
+        for kind in (_BEGINS, _IGNORES):
+            at = sorted(place for words in kind for place in _places(block.data, words, ends))
+            for end in ends if at else ():
+                near = bisect_left(at, end) - 1
+                if near >= 0 and at[near] >= end - _ABOVE_BYTES:
+                    found.add(block.index_of(at[near] + 1))
+        return found
 
     def _said_after(self, indexes: list[int], worth: Mapping[int, Sequence[int]], wanted: set[int]) -> set[int]:
         return {
@@ -118,3 +137,14 @@ class Sampling:
             if not self.after.isdisjoint(worth[index])
             and any(index - above in wanted for above in range(1, self.after_lines + 1))
         }
+
+
+def _places(data: bytes, words: bytes, ends: Sequence[int]) -> Iterator[int]:
+    """Where words stand in the stretches above some offsets, which ascend."""
+    done = 0
+    for end in ends:
+        at = data.find(words, max(done, end - _ABOVE_BYTES), end)
+        while at >= 0:
+            yield at
+            at = data.find(words, at + len(words), end)
+        done = max(done, end - len(words) + 1)

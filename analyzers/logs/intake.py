@@ -158,7 +158,7 @@ def _examine(path: Path, name: str) -> LogFile:
 
 def _head(path: Path) -> bytes:
     head = b""
-    for chunk in _chunks(path, _ignore):
+    for chunk in _chunks(path, _ignore, HEAD_BYTES):
         head += chunk.lstrip() if not head else chunk
         if len(head) >= HEAD_BYTES:
             break
@@ -278,12 +278,12 @@ class Cutter:
         return (self.number, self._carry.removesuffix(b"\r")) if self._carry else None
 
 
-def _chunks(path: Path, warn: Warn) -> Iterator[bytes]:
-    """The file decompressed and as `Plain` text."""
+def _chunks(path: Path, warn: Warn, most_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
+    """The file decompressed and as `Plain` text, so many bytes of it at a time."""
     plain = Plain()
     try:
         with open_unpacked(path) as stream:
-            while chunk := stream.read1(CHUNK_BYTES):
+            while chunk := stream.read1(most_bytes):
                 if text := plain.text(chunk):
                     yield text
     except DAMAGED:
