@@ -34,7 +34,7 @@ def _beside(name: str) -> Any:
 random_events = _beside("random_events")
 world = _beside("world")
 
-EXAMPLES = int(os.environ.get("SCHEDMATE_FUZZ_EXAMPLES", "2000"))
+EXAMPLES = int(os.environ.get("SCHEDMATE_FUZZ_EXAMPLES", "800"))
 QUICK_EXAMPLES = 100
 LONG_RUN_EVENTS = int(os.environ.get("SCHEDMATE_FUZZ_EVENTS", "600"))
 POLICIES = random_events.policies()
