@@ -6,6 +6,8 @@ one. When jobs of an owner have ended, and when they have run for longer than wa
 order of what was said with the order that there is without hints. The record is the mean of these ratios, in which
 older ones count less and less. Hints are used once it is below `GOOD`, and no more when it is above `BAD`.
 
+Instead of a hint that is not used stands the job's limit, and where it has none what the owner's jobs usually last.
+
 An owner with fewer than `OWN` ended jobs is judged with all others who are new: by the first `OWN` jobs of every
 owner. So nothing is believed at first, the word of a source that has proved itself counts for newcomers at once, and
 nobody can ruin it for others, nor for long under another name.
@@ -51,6 +53,10 @@ OTHERS = 400
 #: The records of no more owners are kept; those go first of whom nothing has ended for longest.
 MOST_RECORDS = 10_000
 
+#: What the jobs of an owner last is told by so many that ended last, and this share of them ended within its bound.
+RUNS = 100
+BOUND = 0.9
+
 #: A mean counts as more than chance beyond so many standard errors.
 ERRORS = 2.0
 
@@ -95,7 +101,7 @@ class Record:
     """How the hints of a source about the jobs of an owner, or of all who are new, have turned out. ``factor``: what is
     said is multiplied by it; always 1 for those who are new."""
 
-    __slots__ = ("_logs", "_ratios", "_squares", "_weight", "ended", "factor", "fresh", "used")
+    __slots__ = ("_logs", "_ratios", "_runs", "_squares", "_weight", "ended", "factor", "fresh", "used")
 
     def __init__(self) -> None:
         self.ended = 0
@@ -103,6 +109,7 @@ class Record:
         self.factor = 1.0
         #: Ended since the last look.
         self.fresh: list[Seen] = []
+        self._runs: deque[float] = deque(maxlen=RUNS)
         self._weight = self._ratios = self._logs = self._squares = 0.0
 
     @property
@@ -114,6 +121,15 @@ class Record:
         """A job has ended."""
         self.ended += 1
         self.fresh.append(seen)
+        self._runs.append(seen.ran_s)
+
+    @property
+    def usual_s(self) -> tuple[float, float]:
+        """What the jobs that ended last ran for: the mean, by which the order of jobs that nothing else is known of
+        is best (Smith 1956), and what most of them ended within."""
+        runs = sorted(self._runs)
+        mean_s = sum(runs) / len(runs)
+        return mean_s, max(mean_s, runs[math.ceil(BOUND * len(runs)) - 1])
 
     @property
     def is_due(self) -> bool:
@@ -155,7 +171,7 @@ class Record:
         found = Record()
         for name in self.__slots__:
             setattr(found, name, getattr(self, name))
-        found.fresh = list(self.fresh)
+        found.fresh, found._runs = list(self.fresh), self._runs.copy()
         return found
 
     def __eq__(self, other: object) -> bool:
@@ -186,6 +202,12 @@ class Gate:
         """What a hint is multiplied by; None if it is not used."""
         record = self.judge(who)
         return record.factor if record is not None and record.used else None
+
+    def usual_s(self, who: Who) -> tuple[float, float] | None:
+        """What the jobs of an owner last, whatever is said of them: mean and upper bound, in seconds; None of those who
+        are new."""
+        own = self._records.get(who)
+        return own.usual_s if own is not None and own.ended >= OWN else None
 
     def is_new(self, who: Who, source: str) -> bool:
         """Whether an owner is judged with all others who are new to this source."""

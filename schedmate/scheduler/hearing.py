@@ -47,17 +47,20 @@ class Hearing:
         hints = job.hints
         if hints is None or hints.expected_s is None:
             return job
-        found = self._believed(_owner(job), hints)
+        found = self._believed(_owner(job), hints, job.limit_s is not None)
         return job if found is hints else replace(job, hints=found)
 
-    def _believed(self, owner: str, hints: Hints) -> Hints:
-        """The times as far as the gate lets them pass. How much memory is wanted and how busy the GPUs will be gains
-        nobody a place."""
+    def _believed(self, owner: str, hints: Hints, has_limit: bool) -> Hints:
+        """The times as far as the gate lets them pass; what the owner's jobs usually last where it does not and there
+        is no limit to go by. How much memory is wanted and how busy the GPUs will be gains nobody a place."""
         if hints.expected_s is None or hints.high_s is None:
             return hints
-        factor = self.gate.factor((owner, hints.source))
+        who = owner, hints.source
+        factor = self.gate.factor(who)
         if factor is None:
-            return replace(hints, expected_s=None, high_s=None)
+            usual_s = None if has_limit else self.gate.usual_s(who)
+            expected_s, high_s = usual_s or (None, None)
+            return replace(hints, expected_s=expected_s, high_s=high_s)
         if factor == 1.0:
             return hints
         return replace(hints, expected_s=factor * hints.expected_s, high_s=factor * hints.high_s)
@@ -72,7 +75,7 @@ class Hearing:
         self._state.table.present(slot)
         claim = self._claims[slot]
         self._note(slot, hints)
-        return hints if hints is None else self._believed(claim.owner, hints)
+        return hints if hints is None else self._believed(claim.owner, hints, self._has_limit(slot))
 
     def _note(self, slot: int, hints: Hints | None) -> None:
         claim, table = self._claims[slot], self._state.table
@@ -147,7 +150,11 @@ class Hearing:
         for slot in slots:
             claim = self._claims[slot]
             if self._state.table.live[slot] is not None and claim.hints is not None:
-                change_hints(self._state, slot, self._believed(claim.owner, claim.hints), now)
+                believed = self._believed(claim.owner, claim.hints, self._has_limit(slot))
+                change_hints(self._state, slot, believed, now)
+
+    def _has_limit(self, slot: int) -> bool:
+        return self._state.table.present(slot).limit_s is not None
 
 
 def _owner(job: Job) -> str:

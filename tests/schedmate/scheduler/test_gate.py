@@ -167,3 +167,13 @@ def test_no_size_upsets_it(true_s: float) -> None:
         gate.end(f"z{number}", {("ann", "user"): 0.0}, 0.0, 0, true_s)
     gate.look([(key, ()) for key in gate.take_in()])
     assert all(math.isfinite(trust.factor) for trust in gate.trusts)
+
+
+def test_what_an_owners_jobs_usually_last_is_known_once_it_is_judged_by_itself() -> None:
+    gate = Gate()
+    for at in range(rules.OWN):
+        assert gate.usual_s(("ann", "user")) is None
+        gate.end(f"j{at}", {("ann", "user"): 1.0}, 3600.0, 1, 100.0 if at % 5 else 1000.0)
+        gate.take_in()
+    assert gate.usual_s(("ann", "user")) == (280.0, 1000.0)
+    assert gate.usual_s(("bob", "user")) is None
