@@ -127,6 +127,7 @@ class Pipeline:
 
 def hints_of(prediction: Prediction) -> Hints:
     """The part of a prediction that the scheduler uses; its confidence is how often what was told this user held."""
+    from predictors.features import EARLY_S
     from schedmate.scheduler import Hints
 
     duration, outcome = prediction.duration_s, prediction.outcome
@@ -136,6 +137,8 @@ def hints_of(prediction: Prediction) -> Hints:
         source=prediction.model_version,
         confidence=prediction.confidence,
         failure_probability=min(1.0, outcome.failed),
+        fails_early=min(1.0, prediction.fails_early),
+        early_s=EARLY_S,
     )
 
 

@@ -46,6 +46,8 @@ def _wait_as_expected(state: State, slot: int) -> None:
     table, layer, job = state.table, state.layer, state.table.jobs[slot]
     old = table.entries[slot]
     is_first = old[0] <= FIRST_S
+    if job is not None and state.early is not None and not table.evictions[slot]:
+        job = state.early.again(slot, job)
     key = old[0] if is_first or job is None else state.policy.order(job, state.cluster.spec.gpus)
     state.enqueue(slot, (key, old[1], slot))
     state.gained = state.stale = True

@@ -20,6 +20,7 @@ from schedmate.scheduler.assumptions import (
     stated,
 )
 from schedmate.scheduler.disruption import Disruption
+from schedmate.scheduler.early_lane import Early
 from schedmate.scheduler.factors import Factors
 from schedmate.scheduler.ranking import Rank, Ranking, attained, remaining, remaining_area
 from schedmate.scheduler.tenants import Queueing
@@ -43,6 +44,9 @@ PATIENCE = 2.0
 
 #: The name of a policy that is gated ends in this.
 GATED = "+gate"
+
+#: The name of a policy with the early-failure lane ends in this, before `GATED`.
+WITH_EARLY = "+early"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,7 @@ class Policy:
     defragment : running jobs are moved within this budget; None to leave them where they are.
     preempts : preemptible jobs are evicted for jobs of a higher class, and for what a tenant is guaranteed.
     min_run_s : no job is evicted for another one before it has run so long, nor before its own ``min_run_s``.
+    early : jobs that may well fail within minutes are tried first, see `early_lane`; None where they are not.
     most_preemptions : a job that was evicted so often for others is spared until it has run ``spared_s`` at a stretch.
     """
 
@@ -142,6 +147,7 @@ class Policy:
     placement: str = "e-binpack"
     defragment: Disruption | None = None
     gated: bool = False
+    early: Early | None = None
 
     def __post_init__(self) -> None:
         if self.ranking is not None and (
@@ -160,6 +166,8 @@ class Policy:
             raise ValueError(f"policy {self.name} can not let jobs age: its order does not look at how long they wait")
         if self.gated and self.assume is not expected:
             raise ValueError(f"policy {self.name} can not be gated: it does not look at hints")
+        if self.early is not None and (self.reservations is None or self.starts_by_plan or self.assume is not expected):
+            raise ValueError(f"policy {self.name} can not try jobs early: it has no queue layer, or looks at no hints")
         if self.patience is not None and self.starts_by_plan:
             raise ValueError(f"policy {self.name} has a plan for everybody: nobody has to be patient for one")
 
@@ -179,6 +187,14 @@ class Policy:
         """This policy, believing hints of those only who have proved to be worth it; its name ends in `GATED`.
         ``ValueError`` if it looks at no hints."""
         return self if self.gated else replace(self, name=self.name + GATED, gated=True)
+
+    def with_early(self, rules: Early = Early()) -> Policy:
+        """This policy with the early-failure lane; its name has `WITH_EARLY` in it. ``ValueError`` if it has no full
+        queue layer or looks at no hints."""
+        if self.early is not None:
+            return self
+        base = self.name.removesuffix(GATED)
+        return replace(self, name=base + WITH_EARLY + GATED * self.gated, early=rules)
 
     def with_queue_layer(self) -> Policy:
         """This policy with the full queue layer; the same one if it has it. ``ValueError`` with `Patience`, a

@@ -34,7 +34,8 @@ PlanKey = tuple[int, bool]
 _SAVED = (
     "reserved", "gained", "stale", "moved", "broken", "evicted", "resized", "hurt", "barred", "renewed_s", "void",
     "spared_s", "sought_s", "preemptions", "claimed", "migrated", "ledger", "look_s", "promised", "tentative",
-    "due_s", "grow_s", "planned", "turn_s", "unfollowed", "stood", "stand_s", "put_off_s", "ended",
+    "due_s", "grow_s", "planned", "turn_s", "unfollowed", "stood", "stand_s", "put_off_s", "ended", "gave_way",
+    "went_on",
 )  # fmt: skip
 _saved: Callable[[object], tuple[object, ...]] = attrgetter(*_SAVED)
 
@@ -62,7 +63,9 @@ class QueueLayer:
     slots for which others leave, ``tentative`` those with a tentative plan: they still wait in their lanes; ``stood``
     are those when it was last looked who is to have one, ``stand_s`` when it is next. ``ended``: the number of cycles
     there had been when something last ended; ``put_off_s``: since when plans and victims have been put off for that
-    (see `plan.is_rushed`). ``undone`` counts how often decisions were taken back.
+    (see `plan.is_rushed`). ``trying`` are probes of the early-failure lane by the time at which they are over;
+    ``gave_way`` and ``went_on`` the slots of those of the last cycle by what became of them (see `actions.put_back`).
+    ``undone`` counts how often decisions were taken back.
     """
 
     tree: TenantTree
@@ -74,6 +77,7 @@ class QueueLayer:
     verdicts: list[Verdicts]
     evictable: Evictable
     leaving: ExpectedEnds = field(default_factory=ExpectedEnds)
+    trying: ExpectedEnds = field(default_factory=ExpectedEnds)
     waits: list[tuple[float, int, int]] = field(default_factory=list)
     reserved: tuple[int, ...] = ()
     gained: int = 0
@@ -109,6 +113,8 @@ class QueueLayer:
     stand_s: float = -math.inf
     put_off_s: float = math.inf
     ended: int = -1
+    gave_way: tuple[int, ...] = ()
+    went_on: tuple[int, ...] = ()
 
     @property
     def is_idle(self) -> bool:

@@ -22,6 +22,7 @@ from schedmate.scheduler.actions.pass_by import pass_by
 from schedmate.scheduler.actions.plan import plan
 from schedmate.scheduler.actions.preempt import preempt
 from schedmate.scheduler.actions.prioritise import prioritise
+from schedmate.scheduler.actions.put_back import put_back
 from schedmate.scheduler.actions.rerank import rerank
 from schedmate.scheduler.actions.reserve import reserve
 from schedmate.scheduler.actions.stand_by import stand_by
@@ -30,6 +31,7 @@ from schedmate.scheduler.changes import change_hints, change_tenants
 from schedmate.scheduler.claims import SHORTEST_SPAN_S
 from schedmate.scheduler.cluster import Cluster
 from schedmate.scheduler.cluster_types import ClusterSpec, Health
+from schedmate.scheduler.early_lane import EarlyLane
 from schedmate.scheduler.elastic import slowest
 from schedmate.scheduler.events import Effect, Event
 from schedmate.scheduler.expected_ends import ExpectedEnds
@@ -79,14 +81,16 @@ class Scheduler:
             limits=ExpectedEnds() if policy.guarantees and not layered else None,
             accounts=Accounts(policy.factors.half_life_s) if policy.factors is not None else None,
             layer=queue_layer(policy, cluster, table.live, table.shares, tuple(tenants)) if layered else None,
+            early=EarlyLane(policy.early, policy.min_run_s) if policy.early is not None else None,
         )
         self.transaction = Transaction(self.state)
         if layered:
             takes: tuple[Action, ...] = (preempt,) if policy.preempts else ()
             moves = () if policy.defragment is None else (defragment,)
+            tries = () if policy.early is None else (put_back,)
             waits = () if policy.patience is None else (stand_by,)
             self.actions: tuple[Action, ...] = (
-                age, evict, mend, plan, admit, give_back, *takes, plan, fill, *moves, *waits, settle, grow,
+                age, evict, mend, plan, admit, give_back, *takes, plan, fill, *tries, *moves, *waits, settle, grow,
             )  # fmt: skip
         elif policy.patience is not None:
             self.actions = (pass_by,)
@@ -146,7 +150,8 @@ class Scheduler:
             state.cluster.outlook.observe(demand)
         table = state.table
         slot = table.slot()
-        entry = (policy.order(job, state.cluster.spec.gpus), self._sequence, slot)
+        in_order = job if state.early is None else state.early.enter(slot, job)
+        entry = (policy.order(in_order, state.cluster.spec.gpus), self._sequence, slot)
         self._sequence += 1
         table.jobs[slot] = job
         table.demands[slot] = demand
@@ -210,6 +215,8 @@ class Scheduler:
         transaction.begin()
         transaction.withdraw(slot)
         transaction.commit()
+        if self.state.early is not None:
+            self.state.early.leave(slot)
         if self.hearing is not None:
             self.hearing.leave(slot)
 
@@ -305,6 +312,12 @@ class Scheduler:
         return self.state.layer.migrated if self.state.layer is not None else ()
 
     @property
+    def put_back(self) -> tuple[int, ...]:
+        """The slots, among those in `evicted`, of jobs that the last cycle put back because they were tried early and
+        have not failed; see `early_lane`."""
+        return self.state.layer.gave_way if self.state.layer is not None else ()
+
+    @property
     def resized(self) -> tuple[int, ...]:
         """The slots of elastic gangs whose size has changed since the last cycle began; `decision` says to what."""
         return self.state.layer.resized if self.state.layer is not None else ()
@@ -321,12 +334,21 @@ class Scheduler:
         self._check_runs(slot)
         if self.hearing is not None:
             self.hearing.end(slot, now)
+        if self.state.early is not None:
+            self._end_early(self.state.early, slot)
         transaction = self.transaction
         transaction.begin()
         transaction.stop(slot, now)
         transaction.commit()
         if self.state.layer is not None:
             self.state.layer.ended = self.state.cycles
+
+    def _end_early(self, early: EarlyLane, slot: int) -> None:
+        layer = self.state.layer
+        if layer is not None and slot in layer.trying.ends_s:
+            early.over(slot)
+        early.leave(slot)
+        early.ended(self.state.table.present(slot))
 
     def _check_runs(self, slot: int) -> None:
         shares = self.state.table.shares
@@ -356,7 +378,7 @@ class Scheduler:
             self.hearing.settle(now)
         if layer is not None and now < self._idle_until_s and layer.is_idle and not self.state.fresh:
             self._last_s, layer.evicted, layer.resized = now, (), ()
-            layer.migrated = ()
+            layer.migrated = layer.gave_way = layer.went_on = ()
             layer.preemptions = ()
             return []
         self._last_s = now
@@ -366,6 +388,11 @@ class Scheduler:
             action(self.state, transaction, now)
         started = transaction.commit()
         self.state.cycles += 1
+        if layer is not None and self.state.early is not None:
+            for slot in layer.gave_way:
+                self.state.early.in_vain(slot)
+            for slot in layer.went_on:
+                self.state.early.leave(slot)
         if layer is not None:
             # Who was evicted waits at the head of its class, and no head was looked at after that.
             self._idle_until_s = now if layer.evicted else min(layer.due_s, self._layered_wake_s(layer))
@@ -387,7 +414,7 @@ class Scheduler:
         while layer.waits and table.live[layer.waits[0][2]] is None:
             heappop(layer.waits)
         times = [layer.spared_s, layer.grow_s, layer.look_s, layer.turn_s]
-        times += [by_s for by_s, _ in layer.leaving.order[:1]]
+        times += [by_s for by_s, _ in (*layer.leaving.order[:1], *layer.trying.order[:1])]
         times += [at_s for at_s, _, _ in layer.waits[:1]]
         for pool, plans in planned.items():  # a job with a guaranteed plan starts by that one
             order = layer.ends[pool].order

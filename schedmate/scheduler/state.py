@@ -14,6 +14,7 @@ from schedmate.scheduler.classes import ClassQueue, QueueLane
 from schedmate.scheduler.cluster import Cluster
 from schedmate.scheduler.cluster_types import Shares
 from schedmate.scheduler.demand import Demand
+from schedmate.scheduler.early_lane import EarlyLane
 from schedmate.scheduler.elastic import Phase
 from schedmate.scheduler.expected_ends import ExpectedEnds
 from schedmate.scheduler.factors import NO_STANDING, Accounts, Standing
@@ -153,7 +154,8 @@ class State:
     against what they assume. ``fresh`` are the slots submitted since the last cycle; ``gained`` says that something
     happened since then that may let an older waiting job start. The lists and dictionaries are replaced, never changed
     in place, so that a transaction can put them back. ``layer`` is there for policies with the full queue layer, which
-    keeps the queue and the ends in it. ``cycles`` is how many there have been.
+    keeps the queue and the ends in it, ``early`` for those with the early-failure lane. ``cycles`` is how many there
+    have been.
 
     Of policies with a `Ranking`: ``evicted`` since the last cycle began, and ``rank_s``, when the rank of a running job
     gets worse. Of those with `Factors`: ``accounts``, what they have used, ``standing``, how that counts at present,
@@ -178,6 +180,7 @@ class State:
     accounts: Accounts | None = None
     standing: Standing = NO_STANDING
     layer: QueueLayer | None = None
+    early: EarlyLane | None = None
     cycles: int = 0
 
     def enqueue(self, slot: int, entry: Entry) -> None:

@@ -119,9 +119,10 @@ class Transaction:
         if state.layer is not None:
             state.layer.freed(cluster.pools[table.pools[slot]], table.pools[slot], shares)
 
-    def evict(self, slot: int, now: float, saved_s: float, for_another: bool = False) -> None:
+    def evict(self, slot: int, now: float, saved_s: float, for_another: bool = False, place: float = -math.inf) -> None:
         """Take the running job in ``slot`` off its GPUs and let it wait again, at the head of its class or where it
-        ranks now, with ``saved_s`` of the work of this run saved. ``for_another``: so that another job can start."""
+        ranks now, with ``saved_s`` of the work of this run saved. ``for_another``: so that another job can start;
+        ``place``: at this place in its queue instead."""
         state, table, layer = self._state, self._state.table, self._state.layer
         job = table.jobs[slot]
         if job is None:
@@ -138,7 +139,7 @@ class Transaction:
         full, least = state.policy.assume(job), slowest(job, table.demands[slot])
         table.assumed[slot] = assumed_again(full, table.done_s[slot], job.restart_s, least)
         table.pools[slot] = -1
-        entry, ranking, place = table.entries[slot], state.policy.ranking, -math.inf
+        entry, ranking = table.entries[slot], state.policy.ranking
         if ranking is not None:
             place = ranking.waiting(job, table.done_s[slot], table.served_s[slot])
             state.evicted = (*state.evicted, slot)
@@ -259,6 +260,19 @@ class Transaction:
         if by_s < math.inf:
             leaving.add(slot, by_s)
 
+    def try_until(self, slot: int, due_s: float) -> None:
+        """The running job in ``slot`` is a probe until ``due_s``; infinite if it is none any more."""
+        trying = the_layer(self._state).trying
+        self._log.append(("try", slot, (), trying.remove(slot) if slot in trying.ends_s else math.inf))
+        if due_s < math.inf:
+            trying.add(slot, due_s)
+
+    def put_back(self, slot: int, now: float) -> None:
+        """The probe in ``slot`` is over: the job waits again, at the place that it has without the lane."""
+        table, policy = self._state.table, self._state.policy
+        place = policy.order(table.present(slot), self._state.cluster.spec.gpus)
+        self.evict(slot, now, table.saved_s(slot, now, told=False), place=place)
+
     def claim(self, slot: int, plans: Sequence[Reservation]) -> None:
         """The waiting job in ``slot`` gets ``plans``, which all have the same victims, in place of any that it has; its
         victims have to leave by then."""
@@ -294,9 +308,20 @@ class Transaction:
             layer.limits[pool].add(slot, now + assumed.limit_s)
         self._charge(layer, slot, 1, now)
         enters(self._state, layer, slot)
+        self._try(layer, slot, now)
         if layer.queue.reserved:
             self._let_go(layer, slot)
         self.drop_tentative(slot)
+
+    def _try(self, layer: QueueLayer, slot: int, now: float) -> None:
+        """The first run of a job in the early-failure lane is a probe, unless it starts because it has waited long."""
+        early, table = self._state.early, self._state.table
+        if early is None or slot not in early or table.evictions[slot]:
+            return
+        lane = table.queue_lanes[slot]
+        waited = table.entries[slot][0] <= FIRST_S or (lane is not None and lane.rank == -math.inf)
+        if not waited and slot not in layer.queue.reserved:
+            self.try_until(slot, now + early.probe_s(table.present(slot)))
 
     def _leave(self, layer: QueueLayer, slot: int, now: float) -> None:
         """What the queue layer notes before a running job is taken away."""
@@ -307,6 +332,8 @@ class Transaction:
         limit_s = layer.limits[pool].remove(slot) if layer.limits is not None else math.inf
         by_s = layer.leaving.remove(slot) if slot in layer.leaving.ends_s else math.inf
         self._log.append(("left", slot, (pool, end_s, limit_s), by_s))
+        if slot in layer.trying.ends_s:
+            self.try_until(slot, math.inf)
         if slot in layer.hurt:
             layer.hurt = tuple(other for other in layer.hurt if other != slot)
         bit = 1 << pool

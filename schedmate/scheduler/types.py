@@ -23,8 +23,8 @@ class Hints:
 
     ``expected_s`` is the median of the runtime until it ends for whatever reason, and ``high_s`` the quantile at
     ``confidence``; both None where nothing is known of it. ``gpu_memory_mib`` is what each GPU will be made to hold,
-    ``utilization`` (0..1) how busy it will be, ``failure_probability`` that of ending badly. ``source`` names who
-    said so. ``ValueError`` for amounts that can not be.
+    ``utilization`` (0..1) how busy it will be, ``failure_probability`` that of ending badly, ``fails_early`` that of
+    doing so within ``early_s`` seconds. ``source`` names who said so. ``ValueError`` for amounts that can not be.
     """
 
     expected_s: float | None = None
@@ -34,13 +34,17 @@ class Hints:
     gpu_memory_mib: float | None = None
     utilization: float | None = None
     failure_probability: float | None = None
+    fails_early: float | None = None
+    early_s: float = 300.0
 
     def __post_init__(self) -> None:
         if (self.expected_s is None) != (self.high_s is None):
             raise ValueError("a hint has both expected_s and high_s or neither")
-        shares = (self.confidence, self.utilization, self.failure_probability)
+        shares = (self.confidence, self.utilization, self.failure_probability, self.fails_early)
         if not all(share is None or 0 <= share <= 1 for share in shares):
-            raise ValueError("confidence, utilization and failure_probability of a hint are from 0 to 1")
+            raise ValueError("confidence, utilization, failure_probability and fails_early of a hint are from 0 to 1")
+        if not 0 < self.early_s < math.inf:
+            raise ValueError(f"a hint of failing within {self.early_s} s")
         if self.gpu_memory_mib is not None and not 0 <= self.gpu_memory_mib < math.inf:
             raise ValueError(f"a hint of {self.gpu_memory_mib} MiB of GPU memory")
         if self.expected_s is None or self.high_s is None:

@@ -141,6 +141,14 @@ def _undo_leave(state: State, slot: int, _: object, by_s: float) -> None:
         leaving.add(slot, by_s)
 
 
+def _undo_try(state: State, slot: int, _: object, due_s: float) -> None:
+    trying = the_layer(state).trying
+    if slot in trying.ends_s:
+        trying.remove(slot)
+    if due_s < math.inf:
+        trying.add(slot, due_s)
+
+
 def _undo_hold(state: State, slot: int, entry: Entry, _: float) -> None:
     the_layer(state).queue.reserved.discard(slot)
     state.enqueue(slot, entry)
@@ -197,6 +205,7 @@ UNDO: dict[str, Callable[[State, int, Any, float], None]] = {
     "ends": _undo_ends,
     "limits": _undo_limits,
     "leave": _undo_leave,
+    "try": _undo_try,
     "hold": _undo_hold,
     "let_go": _undo_let_go,
     "release": _undo_release,

@@ -110,13 +110,30 @@ class PreemptionWatch:
         wrong = []
         if not table.demands[slot].elastic:
             saved_s = table.done_s[slot] - run.done_s
-            if not math.isclose(saved_s, run.job.saved_s(run.work_s, told=True), abs_tol=_EPSILON_S):
+            told = slot not in scheduler.put_back
+            if not math.isclose(saved_s, run.job.saved_s(run.work_s, told), abs_tol=_EPSILON_S):
                 wrong.append(f"job {run.job.job_id} worked {run.work_s} s and keeps {saved_s} s of it")
         if table.preemptions[slot] > run.preemptions and not anybody_started:
             wrong.append(f"job {run.job.job_id} made room and nobody started")
-        ranked = scheduler.state.policy.ranking is not None  # they wait where they rank now
-        if not ranked and table.live[slot] is not None and table.entries[slot][0] != -math.inf:
+        policy = scheduler.state.policy
+        if slot in scheduler.put_back:
+            return wrong + self._put_back(scheduler, slot, run, anybody_started)
+        if policy.ranking is None and table.live[slot] is not None and table.entries[slot][0] != -math.inf:
             wrong.append(f"job {run.job.job_id} was evicted and lost its place")
+        return wrong
+
+    def _put_back(self, scheduler: Scheduler, slot: int, run: _Run, anybody_started: bool) -> list[str]:
+        """Whether a job that was tried early was one to be tried, for long enough, and made room for somebody."""
+        policy, table, job, wrong = scheduler.state.policy, scheduler.state.table, run.job, list[str]()
+        hints, ran_s = job.hints, run.work_s
+        if hints is None or hints.fails_early is None or policy.early is None:
+            return [f"job {job.job_id} was put back, and nobody said that it fails early"]
+        if not job.preemptible or table.evictions[slot] != 1:
+            wrong.append(f"job {job.job_id} may not be put back, or was evicted before")
+        if ran_s < max(hints.early_s, job.min_run_s, policy.min_run_s) - _EPSILON_S:
+            wrong.append(f"job {job.job_id} is put back after {ran_s} s")
+        if not anybody_started:
+            wrong.append(f"job {job.job_id} was put back and nobody started")
         return wrong
 
     def _deserved(self, scheduler: Scheduler) -> list[str]:

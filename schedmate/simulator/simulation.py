@@ -11,7 +11,7 @@ import numpy as np
 from analyzers.types import JobRecord
 from prompts.errors import UserError
 from schedmate.scheduler import POLICIES, ClusterSpec, Policy, Scheduler, Tenant
-from schedmate.scheduler.policies import GATED
+from schedmate.scheduler.policies import GATED, WITH_EARLY
 from schedmate.simulator.conditions import Conditions
 from schedmate.simulator.estimates import Estimates, Perfect
 from schedmate.simulator.of_tenants import OfAccounts, OfOwners, OfTenants, tenant_names
@@ -21,15 +21,20 @@ from schedmate.simulator.run_log import Floats, RunLog
 
 
 def policy_named(name: str) -> Policy:
-    """The policy of that name; gated if that ends in ``+gate``, as in ``core+gate``. Raises `UserError` with the names
-    there are."""
-    base, gated = name.removesuffix(GATED), name.endswith(GATED)
+    """The policy of that name; with the early-failure lane if ``+early`` follows it, gated if ``+gate`` does, as in
+    ``core+early+gate``. Raises `UserError` with the names there are."""
+    ungated = name.removesuffix(GATED)
+    base = ungated.removesuffix(WITH_EARLY)
     if base not in POLICIES:
         raise UserError(f"no policy named {base!r}", f"known: {', '.join(POLICIES)}")
-    try:
-        return POLICIES[base].with_gate() if gated else POLICIES[base]
-    except ValueError as error:
-        raise UserError(str(error), f"leave out {GATED}") from None
+    policy = POLICIES[base]
+    endings = (WITH_EARLY, base != ungated, Policy.with_early), (GATED, ungated != name, Policy.with_gate)
+    for ending, asked, add in endings:
+        try:
+            policy = add(policy) if asked else policy
+        except ValueError as error:
+            raise UserError(str(error), f"leave out {ending}") from None
+    return policy
 
 
 def simulate(
@@ -67,7 +72,7 @@ def simulate(
     oracle = conditions.known(estimates if estimates is not None else Perfect(), chosen)
     if chosen.factors is not None:
         oracle = OfAccounts(oracle)
-    if chosen.gated:
+    if chosen.gated or chosen.early is not None:
         oracle = OfOwners(oracle)
     log = RunLog(places={} if keep_placements else None, tenants=[] if tenants else None)
     owned = OfTenants(oracle, tenants)

@@ -33,6 +33,8 @@ _HINTS: _Table = {
     "gpu_memory": ("gpu_memory_mib", f.mib),
     "utilization": ("utilization", lambda where, value: f.milli(where, value) / 1000),
     "fails": ("failure_probability", lambda where, value: f.milli(where, value) / 1000),
+    "fails_early": ("fails_early", lambda where, value: f.milli(where, value) / 1000),
+    "early": ("early_s", f.seconds),
     "source": ("source", f.text),
 }
 _WHERE: _Table = {

@@ -13,6 +13,7 @@ from schedmate.scheduler import POLICIES, ClusterSpec, Job, Placement, Policy, P
 from schedmate.scheduler.cluster_types import DeviceShare, Health, NodeShape
 from schedmate.scheduler.demand import Demand
 from schedmate.scheduler.disruption import Disruption
+from schedmate.scheduler.early_lane import Early
 from schedmate.scheduler.placement.choices import RULES
 from schedmate.scheduler.policies import (
     Order,
@@ -99,11 +100,20 @@ def _patience(where: str, value: Any) -> Patience:
     return Patience(**f.converted(where, f.mapping(where, value), _PATIENCE))
 
 
+def _early(where: str, value: Any) -> Early:
+    """``{least: 0.3, credit: 1}``; an empty mapping for the lane as it comes."""
+    return Early(**f.converted(where, f.mapping(where, value), _EARLY))
+
+
 _PATIENCE: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "plans": ("plans", f.count),
     "after": ("after_s", f.seconds),
     "backlogs": ("backlogs", lambda where, value: f.milli(where, value) / 1000),
     "longest": ("longest_s", f.seconds),
+}
+
+_EARLY: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
+    name: (name, lambda where, value: f.milli(where, value) / 1000) for name in ("least", "credit", "most", "earned")
 }
 
 _DISRUPTION: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
@@ -150,6 +160,7 @@ _POLICY: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "confidence": ("confidence", lambda where, value: f.milli(where, value) / 1000),
     "placement": ("placement", _placement),
     "defragment": ("defragment", _disruption),
+    "early": ("early", _early),
 }
 
 

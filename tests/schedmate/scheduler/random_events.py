@@ -11,6 +11,7 @@ from schedmate.scheduler import POLICIES, ClusterSpec, Demand, Hints, Policy, Po
 from schedmate.scheduler.cluster_types import NodeShape, Profile
 from schedmate.scheduler.demand import Role
 from schedmate.scheduler.disruption import Disruption
+from schedmate.scheduler.early_lane import Early
 from schedmate.scheduler.policies import Patience, at_once, by_submission
 from schedmate.scheduler.tenants import Queueing, Quota, Tenant
 from schedmate.scheduler.topology import Topology
@@ -29,6 +30,8 @@ MOVES = Disruption(
 
 #: Short enough that somebody's is at an end now and then.
 PATIENCE = Patience(plans=1, after_s=4.0, backlogs=1.0, longest_s=15.0)
+#: Credit that is lost and earned again now and then.
+EARLY = Early(least=0.2, credit=2.0, most=3.0, earned=0.1)
 PROFILES = (Profile("small", 250, 10), Profile("large", 500, 20))
 
 
@@ -135,6 +138,12 @@ def policies() -> dict[str, Policy]:
         "core, moving": replace(core, defragment=MOVES),
         "core, moving, two reserved": replace(core, defragment=MOVES, reservations=2),
         "core, ageing": replace(core, ageing_s=5.0, starvation_bound_s=math.inf),
+        "core, early": replace(POLICIES["core"], early=EARLY, min_run_s=1.0),
+        "core at once, early": replace(core, early=EARLY),
+        "core, moving, two reserved, early": replace(core, defragment=MOVES, reservations=2, early=EARLY),
+        "core, patient, early": replace(
+            POLICIES["core"], patience=PATIENCE, starvation_bound_s=30.0, early=EARLY, min_run_s=0.0
+        ),
         "core, patient": replace(POLICIES["core"], patience=PATIENCE, starvation_bound_s=30.0),
         "core, patient, two planned, two reserved": replace(
             POLICIES["core"], patience=replace(PATIENCE, plans=2), starvation_bound_s=math.inf, reservations=2
@@ -162,7 +171,10 @@ def job(draw: Draw, spec: ClusterSpec, full: bool, tree: tuple[Tenant, ...]) -> 
         asks["estimate_s"] = float(draw.number(0, 12))
     if chance(draw, 2):
         expected_s = float(draw.number(0, 12))
-        asks["hints"] = Hints(expected_s, expected_s + draw.number(0, 3))
+        # Not drawn: what earlier seeds mean stays the same.
+        fails_early = (None, 0.1, 0.5, 1.0)[int(runtime_s + expected_s) % 4]
+        early_s = 1.0 + int(runtime_s * expected_s) % 4
+        asks["hints"] = Hints(expected_s, expected_s + draw.number(0, 3), fails_early=fails_early, early_s=early_s)
     return {**asks, **(_queue_fields(draw, tree) if full else _eviction_fields(draw))}
 
 

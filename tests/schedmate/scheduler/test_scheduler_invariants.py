@@ -67,7 +67,10 @@ def layer_snapshot(scheduler: Scheduler) -> Any:
     return (
         layer.queue.slots(),
         layer.queue.reserved,
-        [[sorted(ends.order), ends.ends_s] for ends in (*layer.ends, *(layer.limits or ()), layer.leaving)],
+        [
+            [sorted(ends.order), ends.ends_s]
+            for ends in (*layer.ends, *(layer.limits or ()), layer.leaving, layer.trying)
+        ],
         [(lane.number, list(lane.order.alive())) for lane in layer.queue.lanes if lane.order.first()],
         # One that waited before it had a reservation may still be in the columns, and is never taken from there.
         [{e for e in each._entries if table.live[e[2]] is e} - reserved for each in layer.queue.bounds],

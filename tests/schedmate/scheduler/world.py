@@ -229,7 +229,9 @@ class World:
             idle_before_a_plan(self.scheduler, self.now) + passed_over(self.scheduler, self.now) if not evicted else []
         )
         assert not idle, "\n".join(["", *idle])
-        if not self.scheduler.preemptions:  # else the next cycle sees who is the first to be helped now
+        if not (
+            self.scheduler.preemptions or self.scheduler.put_back
+        ):  # else the next cycle sees who is the first to be helped now
             self._helped(self._starving(), evicted)
         name = [self.tracks[slot].job.job_id for slot in (*started, *evicted)]
         self.history.append((self.now, name[: len(started)], name[len(started) :]))

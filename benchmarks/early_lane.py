@@ -1,0 +1,198 @@
+"""What the early-failure lane is worth, and what wrong claims cost in it. All jobs are synthetic.
+
+    python -m benchmarks.early_lane [--generator semantic] [--seeds 4] [--jobs 600] [--load 1.0] [--keep FOLDER]
+
+Jobs of the workload generators on 128 GPUs under ``core`` and ``core+early``. Any job may be evicted; none saves
+anything, and starting again takes a minute. What is known of runtimes is either the *limits* of the users alone or
+*predicted* times (median and 90 % quantile), in every row the same. Of failing within five minutes is said:
+
+- *off*: there is no lane;
+- *perfect*: the truth;
+- *predicted*: what the pipeline says, learning from the jobs that have ended by then in that very replay;
+- *shuffled*: the same chances, dealt to other jobs;
+- *all*: that every job will; *reversed*: that just those will which do not.
+
+With ``--keep FOLDER`` predictions rest on source trees and launch commands, as in benchmarks/semantic_scheduling.py
+(reading takes 100 s a workload; what is read is kept there); without it on user, name, GPUs and limit.
+
+Columns: mean queueing of the jobs that fail early, mean JCT of the others and of all, as a multiple of *off* (geometric
+mean over seeds, in brackets the least and the most of them); how many probes were put back in a workload, and the share
+of all GPU time that was lost by it. A job that is put back has started, so the others are told by JCT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyzers.types import JobRecord, SourceFacts
+from benchmarks.semantic_scheduling import CLUSTER, GENERATORS, Case, estimates, kept
+from schedmate.scheduler import Hints, Job
+from schedmate.simulator import Estimates, Result, policy_named, simulate
+from schedmate.simulator.conditions import Conditions
+from schedmate.simulator.estimates import Restarts
+from schedmate.simulator.load import at_load
+from schedmate.workload import WorkloadSpec
+from schedmate.workload.records import record_of, submission_of
+
+#: A job fails early within this.
+EARLY_S = 300.0
+TIMES = ("limits", "predicted")
+SAID = ("off", "perfect", "predicted", "shuffled", "all", "reversed")
+NOTHING_SAVED = Conditions(restarts=Restarts(checkpoint_s=None, restart_s=60.0))
+
+Chance = Callable[[str, float], float]
+
+
+def unread(name: str, seed: int, jobs: int) -> Case:
+    """A workload of which nobody has read the sources."""
+    made = list(GENERATORS[name](WorkloadSpec(seed=seed, jobs=jobs)).jobs())
+    submissions = {job.ask.job_id: replace(submission_of(job.ask, Path()), workdir=None) for job in made}
+    truth = {job.ask.job_id: job.truth for job in made}
+    nothing = dict.fromkeys(submissions, SourceFacts())
+    return Case([record_of(job.ask, job.truth) for job in made], submissions, nothing, truth)
+
+
+def fail_early(case: Case) -> frozenset[str]:
+    """The jobs that do."""
+    return frozenset(
+        record.job_id
+        for record in case.records
+        if case.truth[record.job_id].outcome == "failed" and case.truth[record.job_id].duration_s <= EARLY_S
+    )
+
+
+class Saying:
+    """Other estimates, with another word about failing early; ``said`` keeps it by job. ``times`` is one of `TIMES`."""
+
+    learns = True
+
+    def __init__(self, estimates: Estimates, times: str, chance: Chance) -> None:
+        self._estimates, self._times, self._chance = estimates, times, chance
+        self.name = f"{times} times"
+        self.said: dict[str, float] = {}
+
+    def job(self, record: JobRecord) -> Job:
+        """The job as the other estimates have it, or without their times."""
+        job = self._estimates.job(record)
+        predicted = 0.0 if job.hints is None else job.hints.fails_early or 0.0
+        said = self.said[record.job_id] = self._chance(record.job_id, predicted)
+        if self._times == "limits" or job.hints is None:
+            hints = Hints(fails_early=said, early_s=EARLY_S)
+            return replace(job, estimate_s=record.requested_s, hints=hints)
+        return replace(job, hints=replace(job.hints, fails_early=said, early_s=EARLY_S))
+
+    def ended(self, record: JobRecord) -> None:
+        """Hand the ended job on."""
+        self._estimates.ended(record)
+
+
+def chances(said: str, early: frozenset[str], predicted: dict[str, float], seed: int) -> Chance:
+    """What is said of a job and the chance predicted of it; ``predicted``: those of an earlier replay of the same jobs,
+    which are dealt out again where they are shuffled."""
+    if said in ("off", "predicted"):
+        return lambda _, chance: chance
+    if said == "shuffled":
+        dealt = list(predicted.values())
+        Random(seed).shuffle(dealt)
+        by_job = dict(zip(predicted, dealt, strict=True))
+        return lambda job_id, _: by_job[job_id]
+    if said == "all":
+        return lambda *_: 1.0
+    return lambda job_id, _: float((job_id in early) is (said == "perfect"))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One replay. Seconds; ``lost`` is a share of the GPU time that was worked."""
+
+    early_wait_s: float
+    others_s: float
+    jct_s: float
+    put_back: int
+    lost: float
+
+
+def row(result: Result, early: frozenset[str]) -> Row:
+    """What counts of one replay."""
+    ours: NDArray[np.bool_] = np.array([job_id in early for job_id in result.job_ids])
+    worked = float((result.runtime_s * result.gpus).sum())
+    return Row(
+        float(result.waiting_s[ours].mean()),
+        float(result.jct_s[~ours].mean()),
+        float(result.jct_s.mean()),
+        int(result.evictions),
+        float(result.lost_gpu_s) / worked,
+    )
+
+
+def rows(case: Case, read: bool, load: float, times: str, seed: int) -> Iterator[tuple[str, Row]]:
+    """The rows of one workload at one load (GPU time asked for over GPU time offered)."""
+    records, early = at_load(case.records, load / case.load), fail_early(case)
+    predicted: dict[str, float] = {}
+    for said in SAID:
+        told = estimates(case, records, "source" if read else "metadata")
+        saying = Saying(told, times, chances(said, early, predicted, seed))
+        policy = policy_named("core" if said == "off" else "core+early")
+        result = simulate(records, CLUSTER, policy, saying, conditions=NOTHING_SAVED)
+        predicted = saying.said if said == "off" else predicted
+        yield said, row(result, early)
+
+
+def told(times: str, said: str, found: Sequence[Row], off: Sequence[Row]) -> str:
+    """One line of the table."""
+    cells = []
+    for name in ("early_wait_s", "others_s", "jct_s"):
+        pairs = [(getattr(one, name), getattr(other, name)) for one, other in zip(found, off, strict=True)]
+        ratios = [one / other for one, other in pairs if other > 0 and one > 0]
+        mean = math.exp(fmean(math.log(ratio) for ratio in ratios)) if ratios else math.nan
+        cells.append(f"{mean:>6.3f} ({min(ratios):.2f}-{max(ratios):.2f})" if ratios else f"{'-':>18}")
+    put_back, lost = fmean(each.put_back for each in found), fmean(each.lost for each in found)
+    return f"{times:<10} {said:<10} " + " ".join(f"{cell:>18}" for cell in cells) + f" {put_back:>8.1f} {lost:>7.2%}"
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Print a table a generator."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--generator", choices=tuple(GENERATORS), action="append", help="default: both")
+    parser.add_argument("--times", choices=TIMES, action="append", help="default: both")
+    parser.add_argument("--seeds", type=int, default=4, help="how many (default 4)")
+    parser.add_argument("--first", type=int, default=1, help="the first seed (default 1)")
+    parser.add_argument("--jobs", type=int, default=600, help="jobs of a workload (default 600)")
+    parser.add_argument("--load", type=float, default=1.0, help="GPU time asked for over offered (default 1.0)")
+    parser.add_argument("--keep", type=Path, help="read sources, and keep what was read in this folder")
+    asked = parser.parse_args(words)
+    for name in asked.generator or tuple(GENERATORS):
+        found: dict[tuple[str, str], list[Row]] = {}
+        for seed in range(asked.first, asked.first + asked.seeds):
+            case = unread(name, seed, asked.jobs) if asked.keep is None else kept(name, seed, asked.jobs, asked.keep)
+            for times in asked.times or TIMES:
+                for said, each in rows(case, asked.keep is not None, asked.load, times, seed):
+                    found.setdefault((times, said), []).append(each)
+                    print(f"  {name} seed {seed}: {times}, {said}", file=sys.stderr, flush=True)
+        heads = ("early: queueing", "others: JCT", "all: JCT")
+        print(f"{name}, {asked.seeds} x {asked.jobs} jobs at load {asked.load:g}")
+        print(f"{'times':<10} {'said':<10} " + " ".join(f"{head:>18}" for head in heads) + " put back    lost")
+        for (times, said), each in found.items():
+            print(told(times, said, each, found[times, "off"]), flush=True)
+        for times in asked.times or TIMES:
+            waits, others, jcts = (
+                fmean(getattr(each, what) for each in found[times, "off"])
+                for what in ("early_wait_s", "others_s", "jct_s")
+            )
+            print(
+                f"{times}, no lane: queueing of early failures {waits:,.0f} s, JCT {others:,.0f} s, all {jcts:,.0f} s"
+            )
+
+
+if __name__ == "__main__":
+    main()
