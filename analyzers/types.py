@@ -310,6 +310,8 @@ class FailureRecord:
     was run (the same for all runs of it), ``failure`` is the fingerprint of how it failed and ``own_code`` whether that
     rests on a frame of the job's own code. ``nodes_told``: the scheduler or an operator said where it ran, not the
     job's own log. ``culprits`` are nodes that the platform itself spoke of; ``data`` is the file it stumbled over.
+    ``node_fault``: it was diagnosed as the fault of a node, whoever says so and whether or not it is known which;
+    ``accused`` are the nodes that logs of jobs name for it, in which a program can print whatever it likes.
     """
 
     job_id: str
@@ -326,6 +328,8 @@ class FailureRecord:
     culprits: tuple[str, ...] = ()
     data: str = ""
     retryable: bool | None = None
+    node_fault: bool = False
+    accused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,11 @@
 A hundred nodes of which two are bad, jobs of 1 to 16 nodes in a month, 5 % of which fail for reasons of their own. Most
 of those reasons are found in the log (code, data, limits); of the rest nobody knows the cause. From some day of the
 first half of the month on a bad node ends a share of the jobs that run on it, until it is named; in some of those the
-kernel's log says so, in the others nothing does. One more user's code fails most times, everywhere, and its log does
-not say why. Everything here is synthetic. The ranking is asked after each failure that may be a node's, so a name
-counts as false even if it is taken back later.
+kernel's log says so, in some the job's own log tells of broken hardware, on which node or not, in the others nothing
+does. Where a job's log tells, a share of the other failures is such hardware trouble as well, once, on a good node. One
+more user's code fails most times, everywhere, and its log does not say why; in some settings another one prints lines
+of broken hardware on purpose, on one good node or wherever it runs. Everything here is synthetic. The ranking is asked
+after each failure that may be a node's, so a name counts as false even if it is taken back later.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from statistics import median
+from typing import Any, Literal
 
 import numpy as np
 
 from analyzers.failures.past import rank_nodes
-from analyzers.types import Category, FailureRecord
+from analyzers.types import FailureRecord
 
 NODES, USERS, JOBS, LEMONS = 100, 40, 2500, 2
 BACKGROUND = 0.05
@@ -30,21 +33,29 @@ SIZES, SIZE_SHARES = (1, 2, 4, 8, 16), (0.5, 0.2, 0.15, 0.1, 0.05)
 MONTH_S = 30 * 86_400.0
 CRASHER_FAILS = 0.7
 CRASHER_SHARE = 0.02
+FORGED_JOBS = 50
 STRIKES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """``ends``: share of its jobs that a bad node ends; ``told``: share of those in which the platform says so;
-    ``open``: share of the other failures whose cause nobody knows."""
+    """``ends``: share of its jobs that a bad node ends; ``told``: share of those in which the platform says so,
+    ``by_log``: in which only the job's log does, and ``names`` the node in a share of these; ``open``: share of the
+    other failures whose cause nobody knows, ``hardware``: that are a good node's hardware, told as a bad node's are.
+    ``forger``: where one more user prints lines of broken hardware: nowhere, on one good node, or everywhere."""
 
     name: str
     ends: float
     told: float
     open: float = 0.3
     sizes: tuple[float, ...] = SIZE_SHARES
+    by_log: float = 0.0
+    names: float = 1.0
+    hardware: float = 0.0
+    forger: Literal["", "one node", "everywhere"] = ""
 
 
+BOTH = Setting("ends 80 %, kernel or job's log tell nine of ten", 0.8, 0.45, by_log=0.45, hardware=0.05)
 SETTINGS = (
     Setting("ends 80 %, kernel log tells nine of ten", 0.8, 0.9),
     Setting("ends 80 %, kernel log tells half", 0.8, 0.5),
@@ -55,6 +66,17 @@ SETTINGS = (
     Setting("ends 50 %, half told, no background cause known", 0.5, 0.5, open=1.0),
     Setting("ends 80 %, nothing tells, jobs of 8 and 16 nodes", 0.8, 0.0, sizes=(0.0, 0.0, 0.0, 0.5, 0.5)),
     Setting("no bad node", 0.0, 0.0),
+    BOTH,
+    replace(BOTH, name="the same, the job's log names the node in half", names=0.5),
+    replace(BOTH, name="the same, the job's log never names the node", names=0.0),
+    replace(BOTH, name="the same, one background failure in ten is hardware", hardware=0.1),
+    replace(BOTH, name="the same, a forger on one good node", forger="one node"),
+    replace(BOTH, name="the same, a forger wherever it runs", forger="everywhere"),
+    Setting("ends 50 %, kernel or job's log tell half", 0.5, 0.25, by_log=0.25, hardware=0.05),
+    Setting("ends 80 %, only the job's log tells nine of ten", 0.8, 0.0, by_log=0.9, hardware=0.05),
+    Setting("the same, never naming the node", 0.8, 0.0, by_log=0.9, names=0.0, hardware=0.05),
+    Setting("no bad node, kernel and jobs' logs tell, forger", 0.0, 0.5, by_log=0.5, hardware=0.1, forger="one node"),
+    Setting("no bad node, only jobs' logs tell, forger", 0.0, 0.0, by_log=0.9, hardware=0.1, forger="one node"),
 )
 
 
@@ -71,23 +93,64 @@ def month(setting: Setting, seed: int) -> tuple[list[FailureRecord], list[set[st
         size = int(rng.choice(SIZES, p=setting.sizes))
         nodes = tuple(f"n{node:03d}" for node in rng.choice(NODES, size, replace=False))
         bad = [node for node in nodes if at_s >= bad_from.get(node, MONTH_S) and rng.random() < setting.ends]
-        category, culprits = _end(rng, user, bad, setting)
+        end = _end(rng, user, nodes, bad, setting)
         records.append(
             FailureRecord(
-                f"j{job}", float(at_s), category, user=f"u{user}", work=f"w{rng.integers(4)}", nodes=nodes,
-                nodes_told=True, culprits=culprits,
+                f"j{job}", float(at_s), user=f"u{user}", work=f"w{rng.integers(4)}", nodes=nodes, nodes_told=True, **end
             )
-        )  # fmt: skip
+        )
         ended_by.append(set(bad))
+    if setting.forger:
+        records, ended_by = _with_forger(records, ended_by, lemons, setting, seed)
     return records, ended_by, lemons
 
 
-def _end(rng: np.random.Generator, user: int, bad: list[str], setting: Setting) -> tuple[Category, tuple[str, ...]]:
+def _end(
+    rng: np.random.Generator, user: int, nodes: tuple[str, ...], bad: list[str], setting: Setting
+) -> dict[str, Any]:
+    """How a job ends: category, and who is told to be at fault by whom."""
     if bad:
-        return ("infrastructure-hardware", (bad[0],)) if rng.random() < setting.told else ("unknown", ())
+        return _hardware(rng, bad[0], setting.told, setting)
     if rng.random() < (CRASHER_FAILS if user == USERS else BACKGROUND):
-        return ("unknown" if user == USERS or rng.random() < setting.open else "user-code"), ()
-    return "none", ()
+        if user == USERS:
+            return {"category": "unknown"}
+        cause = rng.random()
+        if setting.open <= cause < setting.open + setting.hardware:
+            node = nodes[int(rng.integers(len(nodes)))]
+            return _hardware(rng, node, setting.told / (setting.told + setting.by_log), setting)
+        return {"category": "unknown" if cause < setting.open else "user-code"}
+    return {"category": "none"}
+
+
+def _hardware(rng: np.random.Generator, node: str, told: float, setting: Setting) -> dict[str, Any]:
+    """A failure that is this node's fault: ``told`` by the platform, by the job's own log, or by nobody."""
+    who = rng.random()
+    if who < told:
+        return {"category": "infrastructure-hardware", "culprits": (node,), "node_fault": True}
+    if who >= told + setting.by_log:
+        return {"category": "unknown"}
+    named = (node,) if setting.names == 1 or rng.random() < setting.names else ()
+    return {"category": "infrastructure-hardware", "accused": named, "node_fault": True}
+
+
+def _with_forger(
+    records: list[FailureRecord], ended_by: list[set[str]], lemons: tuple[str, ...], setting: Setting, seed: int
+) -> tuple[list[FailureRecord], list[set[str]]]:
+    """The month with jobs of one more user, each on one node, whose output says that this node's hardware is broken."""
+    rng = np.random.default_rng([seed, 11])
+    good = [node for number in range(NODES) if (node := f"n{number:03d}") not in lemons]
+    target = good[int(rng.integers(len(good)))]
+    forged = []
+    for job, at_s in enumerate(rng.uniform(0, MONTH_S, FORGED_JOBS)):
+        node = target if setting.forger == "one node" else good[int(rng.integers(len(good)))]
+        forged.append(
+            FailureRecord(
+                f"f{job}", float(at_s), "infrastructure-hardware", user="forger", work=f"w{job}", nodes=(node,),
+                nodes_told=True, node_fault=True, accused=(node,),
+            )
+        )  # fmt: skip
+    both = sorted([*zip(records, ended_by, strict=True), *((each, set()) for each in forged)], key=lambda e: e[0].at_s)
+    return [record for record, _ in both], [bad for _, bad in both]
 
 
 @dataclass(slots=True)
@@ -109,7 +172,9 @@ def play(setting: Setting, seed: int, look_every: int = 1) -> Outcome:
     looks = 0
     for count, (record, bad) in enumerate(zip(records, ended_by, strict=True), 1):
         if bad and all(outcome.until[node] is not None for node in bad):  # it is out of service: others are used
-            records[count - 1] = replace(record, category="none", culprits=(), nodes_told=False)
+            records[count - 1] = replace(
+                record, category="none", culprits=(), accused=(), node_fault=False, nodes_told=False
+            )
             continue
         if record.category in ("none", "user-code"):
             continue

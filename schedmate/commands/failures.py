@@ -167,20 +167,20 @@ def _show_nodes(ranked: tuple[NodeStanding, ...], named: list[str], days: float)
         return
     from rich.table import Table
 
-    table = Table("node", "", "failures", "told", "users", "starts", "expected", "ends", "evidence", box=None,
+    table = Table("node", "", "failures", "told", "in log", "users", "starts", "expected", "ends", "evidence", box=None,
                   header_style="bold")  # fmt: skip
     for each in ranked:
         low, mean, high = each.ends_share
         beside = f"or {' '.join(each.beside)}" if each.beside else ""
         table.add_row(
             safe(each.node, 60), "[red]bad[/]" if each.named else safe(beside, 80), str(each.failures),
-            str(each.proven), str(each.users), str(each.starts), f"{each.expected:.1f}",
+            str(each.proven), str(each.by_log), str(each.users), str(each.starts), f"{each.expected:.1f}",
             f"{mean:.0%} ({low:.0%}-{high:.0%})", f"{each.evidence:.1f} of {each.needed:.1f}",
         )  # fmt: skip
     screen.print(table)
     screen.print(
-        "failures: that may be the node's fault; told: by kernel or scheduler; expected: of a good node; ends: share "
-        "of its jobs that it ends; evidence: powers of ten",
+        "failures: that may be the node's fault; told: by kernel or scheduler; in log: only by the job's own log; "
+        "expected: of a good node; ends: share of its jobs that it ends; evidence: powers of ten",
         soft_wrap=True,
     )
     what = f"Take out of service and check: {' '.join(named)}" if named else "No node stands out beyond chance"

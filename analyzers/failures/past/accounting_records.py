@@ -50,4 +50,5 @@ def records_of_rows(rows: Iterable[JobRow]) -> Iterator[FailureRecord]:
             nodes_told=True,
             culprits=row.nodes if lost else (),
             retryable=retryable,
+            node_fault=subcategory == "node-lost",
         )

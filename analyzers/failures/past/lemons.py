@@ -22,21 +22,33 @@ from types import MappingProxyType
 
 import numpy as np
 
-from analyzers.failures.past.starts import ENDED_WELL, PROVEN, Background, Counts, Flags, Indexes, Starts, starts_of
+from analyzers.failures.past.background import Background
+from analyzers.failures.past.starts import ENDED_WELL, PROVEN, Counts, Flags, Indexes, Starts, starts_of
 from analyzers.types import FailureRecord
 
 #: The chance that a good node is named at all in the time that is looked at.
 ALPHA = 0.05
-#: Shares of its jobs that a bad node ends, and shares of those that the platform tells of: each as likely as another.
-_ENDS, _TOLD = np.meshgrid(np.linspace(0.05, 0.95, 19), np.array([0.1, 0.5]), indexing="ij")
-_Q, _PHI = _ENDS.ravel(), _TOLD.ravel()
-#: Before anything is known the platform blames a good node once in so many starts.
+#: How a bad node shows itself: the share of its failures that the platform tells of, the share that only the job's log
+#: calls a node's fault, and how likely that is.
+_SHOWS = ((0.05, 0.05, 0.4), (0.5, 0.05, 0.2), (0.05, 0.5, 0.2), (0.45, 0.45, 0.2))
+#: Shares of its jobs that a bad node ends, one as likely as another, each with each of those.
+_Q, _BY_PLATFORM, _BY_LOG, _LIKELY = (
+    np.array([(ends, *shows)[at] for ends in np.linspace(0.05, 0.95, 19) for shows in _SHOWS]) for at in range(4)
+)
+#: How likely a bad node is so from the beginning, rather than since a day that is as likely as another.
+_FROM_THE_BEGINNING = 0.2
+_LOG_PRIOR = np.log(_LIKELY / _LIKELY.mean())
+#: Before anything is known the platform blames a good node once in so many starts, which is worth as many as that; it
+#: is never taken to do so less often than this.
 _PROVEN_EVERY = 2000.0
 _PROVEN_WORTH = 1000.0
+_LOWEST_PROVEN_RATE = 1e-4
 #: Of the nodes that failed beside one, so many of the worst are taken for the culprits, two at a time.
 _MOST_RIVALS = 6
-#: One failure, whoever tells it, takes no node out of service.
+#: One failure is not blamed on a node for good, whoever tells it.
 _FEWEST_FAILURES = 2
+#: Fewer since it turned bad name no node: two accidents of hardware meet within days on one of a hundred good ones.
+_FEWEST_TO_NAME = 3
 #: Powers of ten of evidence that must be left when one user's failures are taken away, where no platform says anything.
 _LEFT_WITHOUT_ONE_USER = 1.0
 _DAY_S = 86_400.0
@@ -45,16 +57,17 @@ _NONE: Indexes = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class NodeStanding:
-    """What is known of one node. ``failures`` may be its fault, ``proven`` of them the platform's word; ``expected`` is
-    how many a good node would have seen; ``users`` whose jobs failed. ``evidence`` is log10 of the e-value, ``needed``
-    the bar; ``ends_share`` the likely share of its jobs that it ends (5 %, mean, 95 %). ``beside``: nodes from which it
-    can not be told apart."""
+    """What is known of one node. ``failures`` may be its fault, ``proven`` of them on the platform's word, ``by_log``
+    on a job's log alone; ``expected`` is how many a good node would have seen; ``users`` whose jobs failed.
+    ``evidence`` is log10 of the e-value, ``needed`` the bar; ``ends_share`` the likely share of its jobs that it ends
+    (5 %, mean, 95 %). ``beside``: nodes from which it can not be told apart."""
 
     node: str
     named: bool
     starts: int
     failures: int
     proven: int
+    by_log: int
     users: int
     expected: float
     evidence: float
@@ -75,13 +88,14 @@ def rank_nodes(
 
 
 class _Ranking:
-    """The nodes of one set of starts; those that are named so far, with the share of jobs that they end."""
+    """The nodes of one set of starts; those that are blamed so far, with the share of jobs that they end: what they
+    explain is no background of the others, and they are named once they have ended enough jobs."""
 
     def __init__(self, starts: Starts, nodes_total: int, alpha: float) -> None:
         self.starts = starts
         self.nodes_total, self.alpha = nodes_total, alpha
         self.background = Background(starts)
-        self.named: dict[int, float] = {}
+        self.blamed: dict[int, float] = {}
         self.beside: dict[int, tuple[int, ...]] = {}
         count = len(starts.nodes)
         kind = starts.kind[starts.at_job]
@@ -108,12 +122,12 @@ class _Ranking:
         return dict(zip(map(int, ids), np.split(days[order], first[1:]), strict=True)) if len(ids) else {}
 
     def standings(self) -> tuple[NodeStanding, ...]:
-        """Name nodes one by one, the clearest first, until no other passes."""
+        """Blame nodes one by one, the clearest first, until no other passes."""
         suspects = [int(node) for node in np.flatnonzero((self.failures > 1) | (self.proven > 0))]
         while True:
             self.rates = self._rates()
             evidence = {node: _log10_mean(self._bets(node)) for node in suspects}
-            open_ = sorted((node for node in suspects if node not in self.named), key=lambda n: -evidence[n])
+            open_ = sorted((node for node in suspects if node not in self.blamed), key=lambda n: -evidence[n])
             if not any(self._passes(node, evidence) for node in open_):
                 return self._told(suspects, evidence)
 
@@ -121,7 +135,7 @@ class _Ranking:
         return float(np.log10(self.nodes_total / self.alpha))
 
     def _passes(self, node: int, evidence: dict[int, float]) -> bool:
-        """Name the node if it reaches the bar, whichever others are taken for the culprits."""
+        """Blame the node if it reaches the bar, whichever others are taken for the culprits."""
         needed = self._needed()
         if self.failures[node] + self.proven[node] < _FEWEST_FAILURES:
             return False
@@ -135,8 +149,14 @@ class _Ranking:
             if _log10_mean(self._bets(node, {rival: ends[rival] for rival in pair})) < needed:
                 self.beside[node] = pair
                 return False
-        self.named[node] = _mean(self._bets(node))
+        self.blamed[node] = _mean(self._bets(node))
         return True
+
+    def _ended_enough(self, node: int) -> bool:
+        """Whether the bar is reached by enough failures since the node may have turned bad, one of each user."""
+        users = len(np.unique(self.starts.user[self.job_of[self.rows_of.get(node, _NONE)]]))
+        many = users + int(self.proven[node]) >= _FEWEST_TO_NAME
+        return many and _log10_mean(self._bets(node, fewest=_FEWEST_TO_NAME)) >= self._needed()
 
     def _holds_without_any_user(self, node: int) -> bool:
         """Whether something is left when the failures of any one user are taken away: no one person decides."""
@@ -149,59 +169,69 @@ class _Ranking:
         return known[node]
 
     def _rivals(self, node: int) -> list[int]:
-        """Nodes that failed together with this one and are not named."""
+        """Nodes that failed together with this one and are not blamed."""
         jobs = self.job_of[self.rows_of.get(node, _NONE)]
         others = np.unique(self.node_of[np.isin(self.job_of, jobs)])
-        return [int(other) for other in others if other != node and int(other) not in self.named]
+        return [int(other) for other in others if other != node and int(other) not in self.blamed]
 
     def _rates(self) -> Counts:
         explained = np.zeros(len(self.starts.kind), dtype=np.bool_)
-        for node in self.named:
+        for node in self.blamed:
             explained[self.job_of[self.rows_of.get(node, _NONE)]] = True
         return self.background.rates(explained)
 
     def _bets(
-        self, node: int, rivals: Mapping[int, float] = MappingProxyType({}), without_user: int | None = None
+        self,
+        node: int,
+        rivals: Mapping[int, float] = MappingProxyType({}),
+        without_user: int | None = None,
+        fewest: int = 1,
     ) -> Counts:
-        """The log of the bet's worth for each share and told share: bad always or, as likely, since some day."""
+        """The log of the bet's worth for each share and way to show: bad always, or since some day with at least so
+        many failures from then on, of each user one and each that the platform tells."""
         rows = self.rows_of.get(node, _NONE)
         if without_user is not None:
             rows = rows[self.starts.user[self.job_of[rows]] != without_user]
-        each = self._failures_worth(node, rows, {**self.named, **rivals})
+        each = self._failures_worth(node, rows, {**self.blamed, **rivals})
         users, days = self.starts.user[self.job_of[rows]], self.day_of[self.job_of[rows]]
         proven_days = self.proven_days.get(node, _NONE)
-        proven = self._proven_worth(node) if len(proven_days) else np.zeros(len(_Q))
+        proven = self._proven_worth(node, len(proven_days))
         well_days = self.well_days.get(node, _NONE)
 
         def since(day: int) -> Counts:
-            worth: Counts = np.count_nonzero(well_days >= day) * np.log1p(-_Q) + np.count_nonzero(
-                proven_days >= day
-            ) * np.asarray(proven)
+            worth: Counts = np.count_nonzero(well_days >= day) * np.log1p(-_Q) + proven[proven_days >= day].sum(axis=0)
             worth += _one_for_each(users[days >= day], each[days >= day])
             return worth
 
-        turned = [since(int(day)) for day in np.unique(np.concatenate([days, proven_days]))]
-        bets: Counts = np.logaddexp(since(0), _log_sum(turned) - np.log(self.days)) - np.log(2)
+        def failures_since(day: int) -> int:
+            return len(np.unique(users[days >= day])) + int(np.count_nonzero(proven_days >= day))
+
+        failed_days = map(int, np.unique(np.concatenate([days, proven_days])))
+        turned = [since(day) for day in failed_days if failures_since(day) >= fewest]
+        always = since(0) + np.log(_FROM_THE_BEGINNING)
+        some_day = _log_sum(turned) + np.log((1 - _FROM_THE_BEGINNING) / self.days) if turned else -np.inf
+        bets: Counts = _LOG_PRIOR + np.logaddexp(always, some_day)
         return bets
 
     def _failures_worth(self, node: int, rows: Indexes, blamed: dict[int, float]) -> Counts:
-        """The log of what each failure of unknown cause is worth, one row each."""
+        """The log of what each failure is worth that the platform blames nobody for, one row each."""
         rate = self.rates[rows]
         for other, ends in blamed.items():
             if other != node:
                 here = np.isin(self.job_of[rows], self.job_of[self.rows_of.get(other, _NONE)])
                 rate = np.where(here, 1 - (1 - rate) * (1 - ends), rate)
-        bad: Counts = ((1 - _PHI) * _Q)[None, :] + (1 - _Q)[None, :] * rate[:, None]
-        worth: Counts = np.log(bad) - np.log(rate)[:, None]
+        in_this_way = np.where(self.background.told[rows][:, None], _BY_LOG, 1 - _BY_PLATFORM - _BY_LOG)
+        worth: Counts = np.log(in_this_way * _Q + (1 - _Q) * rate[:, None]) - np.log(rate)[:, None]
         return worth
 
-    def _proven_worth(self, node: int) -> Counts:
-        """The log of what one failure is worth that the platform blames the node for."""
+    def _proven_worth(self, node: int, count: int) -> Counts:
+        """The log of what each failure is worth that the platform blames the node for, one row each: against how
+        often it blames other nodes, and those before on this one."""
         others = np.ones(len(self.proven), dtype=np.bool_)
-        others[[node, *self.named]] = False
-        blamed = float(self.proven[others].sum()) + _PROVEN_WORTH / _PROVEN_EVERY
-        rate = blamed / (float(self.started[others].sum()) + _PROVEN_WORTH)
-        worth: Counts = np.log(_PHI * _Q + (1 - _Q) * rate) - np.log(rate)
+        others[[node, *self.blamed]] = False
+        blamed = float(self.proven[others].sum()) + _PROVEN_WORTH / _PROVEN_EVERY + np.arange(count)
+        rate = np.maximum(blamed / (float(self.started[others].sum()) + _PROVEN_WORTH), _LOWEST_PROVEN_RATE)[:, None]
+        worth: Counts = np.log(_BY_PLATFORM * _Q + (1 - _Q) * rate) - np.log(rate)
         return worth
 
     def _told(self, suspects: list[int], evidence: dict[int, float]) -> tuple[NodeStanding, ...]:
@@ -212,16 +242,17 @@ class _Ranking:
         told = [
             NodeStanding(
                 node=starts.nodes[node],
-                named=node in self.named,
+                named=node in self.blamed and self._ended_enough(node),
                 starts=int(self.started[node]),
                 failures=int(self.failures[node] + self.proven[node]),
                 proven=int(self.proven[node]),
+                by_log=int(np.count_nonzero(self.background.told[self.rows_of.get(node, _NONE)])),
                 users=self._users(node),
                 expected=round(float(expected[node]), 2),
                 evidence=round(evidence[node], 2),
                 needed=round(self._needed(), 2),
                 ends_share=_interval(self._bets(node)),
-                beside=tuple(starts.nodes[other] for other in self.beside.get(node, ()) if node not in self.named),
+                beside=tuple(starts.nodes[other] for other in self.beside.get(node, ()) if node not in self.blamed),
             )
             for node in suspects
         ]

@@ -65,6 +65,8 @@ def record_of(
         culprits=found.culprit_nodes if found.node_proof == "platform" else (),
         data="" if found.category == "none" else _data_file(found),
         retryable=found.retryable,
+        node_fault=found.action == "cordon_node_and_restart",
+        accused=found.culprit_nodes if found.node_proof in ("job-log", "several-jobs") else (),
     )
 
 

@@ -25,10 +25,13 @@ _SHARE_DROPPED = 10
 _LONGEST_TEXT_CHARS = 300
 _PATIENCE_S = 20.0
 _CATEGORIES = frozenset(get_args(Category))
-_COLUMNS = (
+_FIRST_COLUMNS = (
     "job_id", "attempt", "at_s", "category", "subcategory", "user", "work", "failure", "own_code", "nodes",
     "nodes_told", "culprits", "data", "retryable",
 )  # fmt: skip
+#: What stores of older versions lack; rows of theirs have NULL there.
+_LATER_COLUMNS = ("node_fault", "accused")
+_COLUMNS = (*_FIRST_COLUMNS, *_LATER_COLUMNS)
 _JOB_ID, _ATTEMPT, _USER = (_COLUMNS.index(name) for name in ("job_id", "attempt", "user"))
 _KEY = "job_id, attempt, user"
 _SCHEMA = f"""
@@ -55,10 +58,10 @@ DROP INDEX IF EXISTS ended_at; DROP INDEX IF EXISTS ended_failure; DROP INDEX IF
 ALTER TABLE ended RENAME TO ended_before
 """
 _MOVE = f"""
-INSERT INTO ended (number, {", ".join(_COLUMNS)}) SELECT number, {", ".join(_COLUMNS)} FROM ended_before;
+INSERT INTO ended (number, {", ".join(_FIRST_COLUMNS)}) SELECT number, {", ".join(_FIRST_COLUMNS)} FROM ended_before;
 DROP TABLE ended_before
 """
-_READ = f"SELECT {', '.join(_COLUMNS)} FROM ended "
+_HAS = "SELECT name FROM pragma_table_info('ended')"
 
 
 class FileFailureStore:
@@ -82,6 +85,8 @@ class FileFailureStore:
             for script in (_MAKE_ROOM, _SCHEMA, _MOVE) if is_old else (_SCHEMA,):
                 for statement in script.split(";"):
                     db.execute(statement)
+            for name in _lacking(db):
+                db.execute(f"ALTER TABLE ended ADD COLUMN {name}")
             for row in rows:
                 db.execute(_ADD, _with_known_user(db, row))
             self._bound(db)
@@ -98,35 +103,39 @@ class FileFailureStore:
 
     def since(self, at_s: float) -> Iterator[FailureRecord]:
         """All that ended at that time or later, in order of time."""
-        yield from self._rows(_READ + "WHERE at_s >= ? ORDER BY at_s, number", (at_s,))
+        yield from self._rows("WHERE at_s >= ? ORDER BY at_s, number", (at_s,))
 
     def latest_s(self) -> float | None:
         """When the last one ended; None where there is none."""
-        found = next(self._raw("SELECT MAX(at_s) FROM ended", ()), (None,))[0]
+        found = next(self._raw("MAX(at_s)"), (None,))[0]
         return float(found) if isinstance(found, int | float) else None
 
     def __len__(self) -> int:
-        return int(next(self._raw("SELECT COUNT(*) FROM ended", ()), (0,))[0])
+        return int(next(self._raw("COUNT(*)"), (0,))[0])
 
     def _latest(self, column: str, value: str, limit: int) -> list[FailureRecord]:
         if not value:
             return []
-        query = f"{_READ}WHERE {column} = ? AND {column} != '' ORDER BY at_s DESC, number DESC LIMIT ?"
-        return list(self._rows(query, (value, limit)))
+        which = f"WHERE {column} = ? AND {column} != '' ORDER BY at_s DESC, number DESC LIMIT ?"
+        return list(self._rows(which, (value, limit)))
 
-    def _rows(self, query: str, values: tuple[Any, ...]) -> Iterator[FailureRecord]:
-        for row in self._raw(query, values):
+    def _rows(self, which: str, values: tuple[Any, ...]) -> Iterator[FailureRecord]:
+        for row in self._raw(None, which, values):
             record = _record(row)
             if record is not None:
                 yield record
 
-    def _raw(self, query: str, values: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    def _raw(self, what: str | None, which: str = "", values: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        """Rows of ``what``, or of all columns; a store of an older version is not changed by being read."""
         with self._told():
             if not self.path.exists():
                 return
         with self._told(), self._open() as db:
-            if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'ended'").fetchone():
-                yield from db.execute(query, values)
+            if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'ended'").fetchone():
+                return
+            lacking = _lacking(db)
+            columns = ", ".join(f"NULL AS {name}" if name in lacking else name for name in _COLUMNS)
+            yield from db.execute(f"SELECT {what or columns} FROM ended {which}", values)
 
     def _bound(self, db: sqlite3.Connection) -> None:
         count = db.execute("SELECT COUNT(*) FROM ended").fetchone()[0]
@@ -151,6 +160,11 @@ class FileFailureStore:
             ) from None
 
 
+def _lacking(db: sqlite3.Connection) -> list[str]:
+    has = {name for (name,) in db.execute(_HAS)}
+    return [name for name in _LATER_COLUMNS if name not in has]
+
+
 def _row(record: FailureRecord) -> tuple[Any, ...]:
     """A record as it is kept: bounded, without secrets. Raises `UserError` for one that makes no sense."""
     if not math.isfinite(record.at_s) or record.category not in _CATEGORIES or not record.job_id:
@@ -161,6 +175,7 @@ def _row(record: FailureRecord) -> tuple[Any, ...]:
         _short(record.job_id), record.attempt, record.at_s, record.category, subcategory, user, work, failure,
         int(record.own_code), _joined(record.nodes), int(record.nodes_told), _joined(record.culprits),
         _short(redact(record.data)) if record.data else "", None if record.retryable is None else int(record.retryable),
+        int(record.node_fault), _joined(record.accused),
     )  # fmt: skip
 
 
@@ -178,15 +193,18 @@ def _with_known_user(db: sqlite3.Connection, row: tuple[Any, ...]) -> tuple[Any,
 
 def _record(row: tuple[Any, ...]) -> FailureRecord | None:
     """A row as a record; None for one that somebody else wrote into the file."""
-    job_id, attempt, at_s, category, subcategory, user, work, failure, own, nodes, told, culprits, data, retry = row
-    texts = (job_id, subcategory, user, work, failure, nodes, culprits, data)
+    (job_id, attempt, at_s, category, subcategory, user, work, failure, own, nodes, told, culprits, data, retry,
+     node_fault, accused) = row  # fmt: skip
+    accused = "" if accused is None else accused
+    texts = (job_id, subcategory, user, work, failure, nodes, culprits, data, accused)
     if category not in _CATEGORIES or not isinstance(at_s, int | float) or not isinstance(attempt, int):
         return None
     if not all(isinstance(text, str) for text in texts):
         return None
     return FailureRecord(
         job_id, at_s, category, subcategory, attempt, user, work, failure, bool(own), tuple(nodes.split()), bool(told),
-        tuple(culprits.split()), data, None if retry is None else bool(retry),
+        tuple(culprits.split()), data, None if retry is None else bool(retry), bool(node_fault),
+        tuple(accused.split()),
     )  # fmt: skip
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from analyzers.failures import examine
 from analyzers.failures.past import FileFailureStore, Told, judge, record_of, repeat_offenders
-from analyzers.types import Diagnosis, FailureRecord
+from analyzers.types import Diagnosis, FailureRecord, NodeProof
 
 CRASH = (
     "step 1 loss 2.0\nTraceback (most recent call last):\n"
@@ -93,6 +94,39 @@ def test_a_node_that_ends_jobs_of_several_people_is_blamed(cluster: Cluster) -> 
     assert kinds(found) == ["node-ends-jobs"] and "3 failures" in found.past[0].says
     own = cluster.job(SHAPE, "n7 n8", user="u5", name="other")
     assert own.category == "user-code" and own.culprit_nodes == ()
+
+
+ECC = "step 1 loss 2.0\nRuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+
+
+def test_logs_of_several_people_that_tell_of_broken_hardware_blame_the_node(cluster: Cluster) -> None:
+    cluster.good(500)
+    for user in ("u1", "u2", "u3"):
+        cluster.job(ECC, "n7", user=user, name=user)
+    (*_, kept) = cluster.store.since(0)
+    assert (kept.node_fault, kept.culprits) == (True, ())
+    found = cluster.job(TIMED_OUT, "n7 n8", user="u4", name="fresh")
+    assert (found.category, found.culprit_nodes) == ("infrastructure-hardware", ("n7",))
+    for number in range(20):
+        cluster.job(ECC, "n9", user="mallory", name=f"w{number}")
+    assert cluster.job(TIMED_OUT, "n9 n8", user="u4", name="fresh").culprit_nodes == ()
+
+
+@pytest.mark.parametrize(
+    ("proof", "culprits", "accused"),
+    [("platform", ("n7",), ()), ("job-log", (), ("n7",)), ("several-jobs", (), ("n7",)), (None, (), ())],
+)
+def test_on_whose_word_a_node_is_named_is_kept(
+    tmp_path: Path, proof: NodeProof | None, culprits: tuple[str, ...], accused: tuple[str, ...]
+) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(ECC, encoding="utf-8")
+    found, scan, topology = examine(log)
+    told = replace(found, culprit_nodes=("n7",) if proof else (), node_proof=proof)
+    kept = record_of(told, scan, topology, Told("1", 0, "bo", "t", ("n7",)), unnamed="x", now_s=1.0)
+    assert (kept.node_fault, kept.culprits, kept.accused) == (True, culprits, accused)
+    retried = replace(told, action="restart_same_nodes")
+    assert not record_of(retried, scan, topology, Told("1"), unnamed="x", now_s=1.0).node_fault
 
 
 def test_one_persons_forged_failures_blame_no_node(cluster: Cluster) -> None:

@@ -49,6 +49,7 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
     whole = record(
         "7", subcategory="nccl", attempt=2, user="bo", work="train-#", own_code=True, nodes=("n1", "n2.x"),
         nodes_told=True, culprits=("n1",), data="/d/x.tar", retryable=False,
+        node_fault=True, accused=("n2.x",),
     )  # fmt: skip
     assert kept.add([whole, record("8", at_s=9.0)]) == 2
     assert list(kept.since(0)) == [whole, record("8", at_s=9.0)] and kept.latest_s() == 9.0
@@ -111,6 +112,24 @@ def test_a_store_of_an_older_version_is_read_and_goes_on(tmp_path: Path) -> None
     with closing(sqlite3.connect(path)) as db:
         names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE sql IS NOT NULL")}
     assert names == {"ended", "ended_at", "ended_failure", "ended_data"}
+
+
+def test_a_store_without_the_later_columns_is_read_as_it_is_and_gets_them_when_written(tmp_path: Path) -> None:
+    path = tmp_path / "f.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(OLD_SCHEMA.replace("UNIQUE (job_id, attempt)", "UNIQUE (job_id, attempt, user)"))
+    whole = path.read_bytes()
+    kept = FileFailureStore(path)
+    before = list(kept.since(0))
+    assert len(kept) == 2 == len(before) and {(each.node_fault, each.accused) for each in before} == {(False, ())}
+    assert kept.same_failure("f1", limit=5) == before[::-1] and path.read_bytes() == whole
+    for number in range(2):
+        kept.add([record(f"8{number}", node_fault=True, accused=("n4",), at_s=9.0 + number)])
+    assert [(each.job_id, each.node_fault, each.accused) for each in kept.since(8)] == [
+        ("80", True, ("n4",)),
+        ("81", True, ("n4",)),
+    ]
+    assert list(kept.since(0))[:2] == before
 
 
 def test_the_oldest_go_where_there_are_too_many(tmp_path: Path) -> None:
