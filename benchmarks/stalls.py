@@ -27,8 +27,10 @@ CUTS = (0.10, 0.25, 0.50, 0.75)
 ALL_CUTS = tuple(share / 100 for share in range(5, 95, 5))
 #: A look is worth while where nothing was written for so many times the usual gap.
 _LONG = 1.3
-_STEP = 0.25
-_LATELY = 50
+#: In gaps: how far apart looks at a job that has stopped are, and how much later than wanted one still is in time.
+_STEP, _SLACK = 0.05, 0.25
+#: So many gaps tell the usual one at the end of a log.
+_LATELY = 24
 _SOON_GAPS, _SOON_S = 3.0, 60.0
 _CLASSES = (
     "in training",
@@ -96,14 +98,14 @@ def delays(run: Run) -> tuple[float | None, float | None]:
     reader = Reader(run)
     last, usual = record_times(run)[-1], usual_gap(run)
     assert run.stopped is not None
-    wait, quiet = max(run.stopped, last), None
-    while wait < run.end:
+    begin, looks, quiet = max(run.stopped, last), 0, None
+    while (wait := begin + looks * _STEP * usual) < run.end:
+        looks += 1
         found = reader.at(wait)
         if quiet is None and found.quiet is not None:
             quiet = wait - last
         if found.anomaly == "stall":
             return quiet, wait - last
-        wait += _STEP * usual
     return quiet, None
 
 
@@ -154,8 +156,9 @@ class Late(NamedTuple):
 
     @property
     def is_soon(self) -> bool:
-        """Within three gaps, or a minute; a look comes every quarter of a gap."""
-        return self.seconds <= max(_SOON_GAPS * self.gap, _SOON_S) + _STEP * self.gap
+        """Within three gaps, or a minute, and a quarter of a gap, as the usual gap itself is known to within a few per
+        cent."""
+        return self.seconds <= max(_SOON_GAPS * self.gap, _SOON_S) + _SLACK * self.gap
 
     @property
     def is_after_pause(self) -> bool:

@@ -4,35 +4,41 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _MOST_TERMS = 6
+_SURE = 3
 #: Places nearer to each other than so many tolerances are no distance.
 _FEWEST_TOLERANCES = 2.5
 #: Of so many earlier places that an even distance asks for, this share at least must have come.
 _LOOKED_BACK = 12
 _KEPT_TO = 0.6
-#: A single place is the first of a usual distance where it lies so far from the begin (as a share of the distance).
-_FIRST_OF = (0.85, 1.3)
-#: A distance is round where it is a multiple of so great a share of itself, and not by chance.
-_ROUND_SHARE, _ROUND_TOLERANCES = 0.1, 5
+#: A place is the first of a usual distance where it lies so far from the begin (as a share of the distance); nearer,
+#: where another follows it, as little is known of what a run does before its first line.
+_FIRST_OF, _FIRST_OF_TWO = (0.85, 1.3), (0.3, 1.3)
+#: A distance is round where it is a multiple of so great a share of itself, and of so many times what it may lie
+#: between, so that it is not by chance.
+_ROUND_SHARE, _ROUND_WIDTHS = 0.1, 20
 
 
 @dataclass(frozen=True, slots=True)
 class Even:
-    """Places (ascending), each known to ``within``. Nothing is known of what came before ``since``; with ``from_zero``
-    even distances are multiples of themselves, as those of steps are. ``usual`` are distances that one place tells."""
+    """Places (ascending), each known to ``within``: what came there came at most so much after it. Nothing is known of
+    what came before ``since``; with ``from_zero`` even distances are multiples of themselves, as those of steps are.
+    ``usual`` are distances that two places tell, where the first lies so far from ``since`` or from ``begun``."""
 
     places: Sequence[float]
     within: float
     since: float
     from_zero: bool
     usual: tuple[float, ...] = ()
+    begun: float | None = None
 
     def due(self, here: float) -> list[int]:
         """The places (as indices) that make another one due ``here``: three evenly spaced ones that lead to it, or all
-        that there can have been since the run's begin; none where most of such places have been passed by."""
+        that there can have been since the run's begin (a single one only where it is not one of others nearer to each
+        other); none where most of such places have been passed by."""
         found: set[int] = set()
         for index in range(len(self.places) - 1, -1, -1):
             apart = here - self.places[index]
@@ -44,6 +50,7 @@ class Even:
                 and self._is_enough(terms, apart)
                 and self._is_kept_to(here, apart)
                 and self._is_multiple(terms, here)
+                and not (len(terms) == 1 and self.surely_keeps_coming(index))
             ):
                 found.update(terms)
         return sorted(found)
@@ -76,25 +83,45 @@ class Even:
 
     def _is_multiple(self, terms: Sequence[int], here: float) -> bool:
         """Whether one distance has multiples at (up to ``within`` after) all of the terms, from last to first, and
-        here; of several terms a round one where one fits."""
+        here; of several terms a round one where one fits.
+
+        What comes at a step comes after its record in every log, or before it: so bounds that meet hold nothing.
+        """
         if not self.from_zero:
             return True
         apart = (here - self.places[terms[-1]]) / len(terms)
+        least, most = self._bounds(terms, apart)
+        if least >= most:
+            return False
+        times = max(1, round((here + self.within / 2) / apart))
+        exact = _round_between(least, most) if len(terms) > 1 else None
+        if exact is None:
+            return least * times < here + self.within and most * times > here
+        at, last = exact * times, here + self.within
+        return here <= at <= last and not (exact == most and at == here) and not (exact == least and at == last)
+
+    def _bounds(self, terms: Sequence[int], apart: float) -> tuple[float, float]:
+        """Between which the distance lies, about ``apart``, that all of the terms are multiples of."""
         least, most = 0.0, math.inf
         for place in (self.places[at] for at in terms):
             times = round((place + self.within / 2) / apart)
             if times:
                 least, most = max(least, place / times), min(most, (place + self.within) / times)
-        if least > most:
-            return False
-        exact = _round_between(least, most, self.within) if len(terms) > 1 else None
-        if exact is not None:
-            least = most = exact
-        times = max(1, round((here + self.within / 2) / apart))
-        return least * times <= here + self.within and most * times >= here
+        return least, most
 
     def keeps_coming(self, index: int) -> bool:
         """Whether the place is one of several that are evenly spaced."""
+        return any(True for _ in self._rows(index))
+
+    def surely_keeps_coming(self, index: int) -> bool:
+        """Whether it is one of three at least, or of two a round distance apart."""
+        for apart, terms in self._rows(index):
+            if len(terms) >= _SURE or (self.from_zero and _round_between(*self._bounds(terms, apart)) is not None):
+                return True
+        return False
+
+    def _rows(self, index: int) -> Iterator[tuple[float, list[int]]]:
+        """The evenly spaced places that the place is one of, from last to first, and how far apart they are."""
         here = self.places[index]
         for place in self.places:
             apart = abs(here - place)
@@ -108,8 +135,7 @@ class Even:
                 and self._is_kept_to(max(here, place), apart)
                 and self._is_multiple(terms[1:], self.places[terms[0]])
             ):
-                return True
-        return False
+                yield apart, terms
 
     def _is_enough(self, terms: Sequence[int], apart: float) -> bool:
         """``terms`` from the last to the first."""
@@ -117,8 +143,9 @@ class Even:
             return True
         first = self.places[terms[-1]]
         if any(abs(apart - one) <= self.within for one in self.usual):
-            least, most = _FIRST_OF
-            return least * apart <= first - self.since <= most * apart + self.within
+            least, most = _FIRST_OF if len(terms) == 1 else _FIRST_OF_TWO
+            begins = (self.since, self.since if self.begun is None else self.begun)
+            return any(least * apart <= first - begin <= most * apart + self.within for begin in begins)
         is_multiple = abs(first - round(first / apart) * apart) <= self.within
         return self.from_zero and is_multiple and first - apart <= self.since + self.within
 
@@ -140,13 +167,16 @@ class Even:
         return min(around, key=lambda index: abs(self.places[index] - wanted))
 
 
-def _round_between(least: float, most: float, within: float) -> float | None:
+def _round_between(least: float, most: float) -> float | None:
     """The roundest number between two, where there is one that is round indeed."""
+    if math.isinf(most):
+        return None
+    enough = max(_ROUND_SHARE * least, _ROUND_WIDTHS * (most - least))
     size = 10.0 ** math.ceil(math.log10(max(most, 1.0)))
-    while size >= max(_ROUND_SHARE * least, _ROUND_TOLERANCES * within):
+    while size >= enough:
         for unit in (size, size / 2, size / 4, size / 5):
             number = math.ceil(least / unit - 1e-9) * unit
-            if number <= most * (1 + 1e-9) and unit >= max(_ROUND_SHARE * least, _ROUND_TOLERANCES * within):
+            if number <= most * (1 + 1e-9) and unit >= enough:
                 return number
         size /= 10
     return None

@@ -15,39 +15,34 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from analyzers.logs.evenly import Even
+from analyzers.logs.habits import Course, Habit
 from analyzers.logs.pauses import PauseKind, Sign, Silence
 from analyzers.logs.series import Record, Series
 from analyzers.logs.tracker import Tracker
+from analyzers.logs.unevenness import longest_again, scatter
 from analyzers.types import QuietReason
 
-#: A pause that is due may last so many times the longest one, and longer the fewer were seen: by so much for one.
-_LONGER, _SEEN_ONCE = 1.5, 0.5
+#: Kinds of pauses that may follow on each other.
+_KNOWN: tuple[PauseKind, ...] = ("eval", "save")
 _COMPILES_S = 1800.0
 #: A first pause that lines, epochs or the configuration speak of may last so many gaps, but at least so many seconds;
 #: one that only a round step points at less long, and at most so many seconds.
-_SPOKEN_GAPS, _SPOKEN_S = 30.0, 1800.0
-_FIRST_GAPS, _FIRST_LEAST_S, _FIRST_MOST_S = 30.0, 300.0, 3600.0
+_SPOKEN_GAPS, _SPOKEN_S = 60.0, 1800.0
+_FIRST_GAPS, _FIRST_LEAST_S, _FIRST_MOST_S = 40.0, 300.0, 3600.0
+_SECOND_KIND_GAPS = 20.0
+#: So long may last what ends the first epochs unseen.
+_UNSEEN_GAPS = 30.0
 _RECENT = 64
 #: A silence is longer than a gap by more than the gaps scatter, within these bounds.
 _LONG_SIGMAS, _LONG = 2.5, (1.6, 2.2)
 #: In a run without any pause one may come anywhere within the first records, where nothing tells of epochs.
 _NO_HABITS = 7
-#: Of silences that come evenly by the clock, at least so many are not explained by steps.
-_OFF_STEPS = 1 / 3
 #: Steps that something is done at for the first time: so many strides apart at least.
 _ROUND = (1, 2, 2.5, 5)
 _ROUND_STRIDES = 8
-#: Times that a pause by the clock comes after.
-_BY_CLOCK_S = (600.0, 900.0, 1200.0, 1800.0, 3600.0, 7200.0)
 #: Gaps scatter about like the exponential of a normal variable; so many standard deviations are passed by once in
 #: some thousand gaps.
 _SIGMAS = 3.5
-_FEWEST_GAPS, _FEW_GAPS = 6, 20
-_AROUND = 4
-#: Deviations from a median that the value itself belongs to are smaller by so much.
-_FEW_BIAS, _AROUND_BIAS = 1.3, 1.1
-_MOST_SCATTER = 0.6
 #: Longer silences that nothing explains belong to the run where they are so many, and so many of all gaps.
 _ODD_COUNT, _ODD_SHARE, _ODD_LONGER = 3, 0.01, 1.25
 
@@ -69,17 +64,20 @@ class Expected:
     gap: float
 
     def pause(self) -> Allowance | None:
-        """The longest pause that may be due after the last record; None where none is."""
-        return max(self._pauses(), default=None)
+        """The longest pause that may be due after the last record; None where none is. Known ones may follow on each
+        other."""
+        longest: dict[QuietReason, float] = {}
+        for one in self._pauses():
+            longest[one.reason] = max(one.seconds, longest.get(one.reason, 0.0))
+        known = [Allowance(longest[kind], kind) for kind in _KNOWN if kind in longest]
+        if known:
+            longest[max(known).reason] = sum(one.seconds for one in known)
+        return max((Allowance(seconds, reason) for reason, seconds in longest.items()), default=None)
 
     def uneven_s(self) -> float:
         """How long a silence may last that nothing explains, by how uneven the gaps have been; 0 for even ones."""
         found = math.exp(_SIGMAS * self._scatter) * self.gap
-        odd = sorted(
-            one.seconds
-            for at, one in enumerate(self._on_clock)
-            if one.since in self._off_steps and not self._kinds(one) and not self._by_clock.keeps_coming(at)
-        )
+        odd = sorted(one.seconds for one in self.silences if not self._kinds(one) and not self._habit.is_part(one))
         if len(odd) >= max(_ODD_COUNT, _ODD_SHARE * self.series.gaps.count):
             found = max(found, _ODD_LONGER * odd[-2])
         return found
@@ -109,19 +107,16 @@ class Expected:
             yield Allowance(sum(announced.values()), kind)
         yield from self._of_epochs()
         yield from self._at_steps()
-        by_step = [self._on_steps[at] for at in self._by_step.due(self._here)]
-        by_clock = [self._on_clock[at] for at in self._by_clock.due(self.last.time or 0.0)]
-        if sum(one.since in self._off_steps for one in by_clock) < _OFF_STEPS * len(by_clock):
-            by_clock = []
-        for alike in (by_step, by_clock):
-            silent = [one for one in alike if not self._is_announced(one)]
-            yield Allowance(self._again(silent), self._kind(silent))
+        for habit in (self._habit, *self._habits):
+            due = [one for one in habit.due(self._here, self.last.time or 0.0) if not self._is_announced(one)]
+            if due:
+                yield Allowance(self._again(due), self._kind(due))
 
     def _of_epochs(self) -> Iterator[Allowance]:
         if self.last.epoch is None:
-            if not self.silences:  # epochs may end unseen
+            if not self.silences and not self._are_known:  # epochs may end unseen
                 few = min(1.0, _NO_HABITS / max(1, self.series.gaps.count))
-                yield Allowance(min(_FIRST_GAPS * self.gap, _FIRST_MOST_S) * few, "pause")
+                yield Allowance(min(_UNSEEN_GAPS * self.gap, _FIRST_MOST_S) * few, "pause")
         elif self._ends_epoch():
             passed = int(self.last.epoch) > int(self.series.first_epoch or 0)
             some = [one for one in self.silences if one.is_new_epoch and not self._is_announced(one)]
@@ -134,8 +129,9 @@ class Expected:
             is_first = self._is_first(every) and not any(kind in self._kinds(one) for one in self.silences)
             if is_first and _holds_multiple(here, self.stride, every):
                 yield Allowance(self._spoken_s, kind)
-        if not {"eval", "save"} <= self._known_kinds and self._is_new_round(here):
-            first = max(_FIRST_GAPS * self.gap, _FIRST_LEAST_S)
+        if not self._are_known and not self.series.label.endswith("%") and self._is_new_round(here):
+            gaps = _SECOND_KIND_GAPS if self._known_kinds.intersection(_KNOWN) else _FIRST_GAPS
+            first = max(gaps * self.gap, _FIRST_LEAST_S)
             yield Allowance(min(first, _FIRST_MOST_S), "pause")
 
     def _is_first(self, every: float) -> bool:
@@ -159,17 +155,36 @@ class Expected:
         begun = next(iter(self.series)).order
         return came | set(self.tracker.intervals) | {s.kind for s in self.tracker.signs.known if s.first > begun}
 
-    @cached_property
-    def _on_steps(self) -> list[Silence]:
-        """The silences by their steps."""
-        return sorted(self.silences, key=lambda one: one.position)
+    @property
+    def _are_known(self) -> bool:
+        """Whether both kinds of pauses are."""
+        return self._known_kinds.issuperset(_KNOWN)
 
     @cached_property
-    def _by_step(self) -> Even:
-        is_all = len(self.series.gaps.silences) < (self.series.gaps.silences.maxlen or 0)
-        since = self.series.started if is_all else min(one.position for one in self.series.gaps.silences)
-        places = [one.position + self._before for one in self._on_steps]
-        return Even(places, 1.01 * self.stride, since + self._before, from_zero=True)
+    def _habit(self) -> Habit:
+        """All silences, whatever they are."""
+        return Habit(self.silences, self._course)
+
+    @cached_property
+    def _habits(self) -> list[Habit]:
+        """The silences of each kind that lines tell of, where not all are of one."""
+        kinds = [self._kinds(one) for one in self.silences]
+        of_each = [[one for one, of in zip(self.silences, kinds, strict=True) if kind in of] for kind in _KNOWN]
+        return [Habit(some, self._course) for some in of_each if 0 < len(some) < len(self.silences)]
+
+    @cached_property
+    def _course(self) -> Course:
+        known = self.series.gaps.silences
+        is_all = len(known) < (known.maxlen or 0)
+        first = next((record.time for record in self.series if record.time is not None), 0.0)
+        return Course(
+            stride=self.stride,
+            gap=self.gap,
+            since=self.series.started if is_all else min(one.position for one in known),
+            before=self._before,
+            begun=self.tracker.begins.get(self.last.file, first),
+            first=first,
+        )
 
     @cached_property
     def _before(self) -> float:
@@ -179,22 +194,6 @@ class Expected:
         if not self.series.laps_with_new_epoch or self.last.total is None or self.series.fractional_epochs:
             return 0.0
         return float(max(0, int(epoch) - (1 if known is None else known)) * self.last.total)
-
-    @cached_property
-    def _off_steps(self) -> set[int]:
-        """The orders of those that no steps explain."""
-        return {one.since for at, one in enumerate(self._on_steps) if not self._by_step.keeps_coming(at)}
-
-    @cached_property
-    def _on_clock(self) -> list[Silence]:
-        """Those within epochs, by their times."""
-        return sorted((one for one in self.silences if not one.is_new_epoch), key=lambda one: one.time)
-
-    @cached_property
-    def _by_clock(self) -> Even:
-        begun = next((record.time for record in self.series if record.time is not None), 0.0)
-        times = [one.time for one in self._on_clock]
-        return Even(times, 1.5 * self.gap, begun, from_zero=False, usual=_BY_CLOCK_S)
 
     def _is_announced(self, one: Silence) -> bool:
         """Whether words for it came before it, within a usual gap; the next of its kind will have them too."""
@@ -215,8 +214,7 @@ class Expected:
 
     def _again(self, alike: Sequence[Silence]) -> float:
         """How long a pause may last that has lasted so long before."""
-        longest = max((one.seconds for one in alike), default=0.0)
-        return (_LONGER + _SEEN_ONCE / len(alike)) * longest + self.gap if longest else 0.0
+        return longest_again([one.seconds for one in alike]) + self.gap if alike else 0.0
 
     def _kinds(self, silence: Silence) -> set[PauseKind]:
         """What lines have said of a silence."""
@@ -229,19 +227,7 @@ class Expected:
 
     @cached_property
     def _scatter(self) -> float:
-        """How uneven the gaps are: the standard deviation of their logarithms from those around them, so that neither
-        pauses nor a slow stretch count."""
-        times = [record.time for record in self.series.recent() if record.time is not None]
-        gaps = [math.log(b - a) for a, b in pairwise(times) if b > a]
-        if len(gaps) < _FEWEST_GAPS:
-            return 0.0
-        if len(gaps) < _FEW_GAPS:
-            off, bias = [abs(gap - median(gaps)) for gap in gaps], _FEW_BIAS
-        else:
-            inner = range(_AROUND, len(gaps) - _AROUND)
-            off, bias = [abs(gaps[at] - median(gaps[at - _AROUND : at + _AROUND + 1])) for at in inner], _AROUND_BIAS
-        rounding = 0.5 / self.gap if self.tracker.whole_seconds else 0.0
-        return min(max(0.0, 1.4826 * bias * median(off) - rounding), _MOST_SCATTER)
+        return scatter(self.series, self.gap, whole_seconds=self.tracker.whole_seconds)
 
     def _ends_epoch(self) -> bool:
         """Whether the next record would be of another epoch."""
@@ -251,7 +237,9 @@ class Expected:
         if self.series.fractional_epochs:
             epochs = [record.epoch for record in self.series.recent()[-3:] if record.epoch is not None]
             ahead = max((b - a for a, b in pairwise(epochs)), default=0.0)
-            return math.floor(last.epoch + 1.5 * ahead + 0.01) > math.floor(last.epoch - 0.01)
+            said = self.tracker.epoch_lines.get(self.series.rank)  # the line after a bar holds its epoch
+            epoch = said.epoch if said is not None and said.epoch and said.order > last.order else last.epoch
+            return math.floor(epoch + 1.5 * ahead + 0.01) > math.floor(epoch - 0.01)
         return last.total is not None and (last.step or 0) + self.stride > last.total
 
     def _is_new_round(self, here: float) -> bool:

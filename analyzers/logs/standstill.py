@@ -7,29 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from statistics import median
 
 from analyzers.logs.expected import Expected
 from analyzers.logs.pauses import Sign
 from analyzers.logs.series import Series
 from analyzers.logs.tracker import Tracker
+from analyzers.logs.unevenness import usual_gap
 from analyzers.types import Quiet, QuietReason
 
 _GAPS = 3.0
 _SHORTEST_S = 60.0
 #: While fewer gaps are known.
 _FIRST_STEPS_S = 1800.0
-_FEWEST = 4
-_RECENT = 64
 #: Nothing but other lines tells the time, and the next record may be about to be written.
 _UNSURE = 2.0
-#: A counter with an unknown name must have come this often before its own standstill is a stall.
-_TRUSTED_COUNT = 20
+#: A counter with an unknown name must have come this often before its own standstill is a stall; less often with a
+#: total.
+_TRUSTED_COUNT, _TRUSTED_OF_TOTAL = 20, 8
 
 
 def is_trusted(series: Series) -> bool:
     """Whether the series is known well enough to count training."""
-    return not series.is_mined or (not series.is_other and series.count >= _TRUSTED_COUNT)
+    has_total = series.last is not None and series.last.total is not None
+    fewest = _TRUSTED_OF_TOTAL if has_total else _TRUSTED_COUNT
+    return not series.is_mined or (not series.is_other and series.count >= fewest)
 
 
 def stands_still(tracker: Tracker, series: Series) -> bool:
@@ -48,7 +49,7 @@ def quiet(tracker: Tracker, series: Series) -> Quiet | None:
     now = max(tracker.last_time or last.time, present if present is not None else last.time)
     unsure = 1.0 if present is not None else _UNSURE
     silent = now - last.time
-    gap = usual_gap(series)
+    gap = usual_gap(series, tracker.whole_seconds)
     if gap is None:
         recent = [record.time for record in series.recent() if record.time is not None]
         longest = max((b - a for a, b in pairwise(recent)), default=0.0)
@@ -67,20 +68,6 @@ def quiet(tracker: Tracker, series: Series) -> Quiet | None:
     if pause is not None and pause.seconds > allowed:
         allowed, reason = pause
     return Quiet(silent, gap, unsure * allowed, reason)
-
-
-def usual_gap(series: Series) -> float | None:
-    """Seconds from record to record, without pauses; None while too few are known."""
-    latest = series.recent()[-_RECENT:]
-    gaps = [
-        b.time - a.time
-        for a, b in pairwise(latest)
-        if a.time is not None and b.time is not None and b.time > a.time and a.gap == b.gap
-    ]
-    if len(gaps) < _FEWEST:  # most of the lines are passed over
-        gaps = [b.time - a.time for a, b in pairwise(latest) if a.time is not None and b.time is not None]
-        gaps = [gap for gap in gaps if gap > 0]
-    return median(gaps) if len(gaps) >= _FEWEST else None
 
 
 def _life(last: float, signs: Sequence[Sign]) -> float:

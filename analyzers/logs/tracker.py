@@ -53,7 +53,8 @@ class Tracker:
     """Everything read so far. Feed it with `line`; the series are in ``series`` afterwards.
 
     ``now`` has no zone of its own; ``zone`` is the one it was given in. ``stamps`` are the latest times in the file
-    that goes on longest, ``stamped`` the last line that has one, ``since_stamp`` how many lines follow it.
+    that goes on longest, ``stamped`` the last line that has one, ``since_stamp`` how many lines follow it;
+    ``begins`` are the first times in each file.
     """
 
     now: datetime | None = None
@@ -82,6 +83,7 @@ class Tracker:
     measured: dict[str, float] = field(default_factory=dict)
     _clock: Clock = field(default_factory=Clock)
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+    begins: dict[str, float] = field(default_factory=dict)
     _latest: dict[int | None, Record] = field(default_factory=dict)
     _contexts: dict[int | None, Context] = field(default_factory=dict)
     _table: Table = field(default_factory=Table)
@@ -192,6 +194,8 @@ class Tracker:
         if rank in watches or len(watches) < self.limits.series:
             watches.setdefault(rank, SaveWatch()).line(save, record, reached)
             self._is_saving = True
+        if save.says in ("begun", "part", "staged", "done"):
+            self.signs.say("save", self.order, self._clock.last, self._trained_at)
 
     def _watches(self, rank: int | None) -> list[SaveWatch]:
         """What follows the checkpoints of a rank of this file; where lines have no rank, of all of them."""
@@ -222,6 +226,7 @@ class Tracker:
 
     def _stamp(self, time: float, number: int, text: str) -> None:
         self.last_time = time
+        self.begins.setdefault(self._file, time)
         self._stamps.append(time)
         self._since_stamp = 0
         if self._stamped is None or self._stamped.order != self.order:
