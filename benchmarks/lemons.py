@@ -24,7 +24,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from analyzers.failures.past import rank_nodes
+from analyzers.failures.past.lemons import rank_starts
+from analyzers.failures.past.starts import starts_of
 from analyzers.types import FailureRecord
 
 NODES, USERS, JOBS, LEMONS = 100, 40, 2500, 2
@@ -169,12 +170,11 @@ def play(setting: Setting, seed: int, look_every: int = 1) -> Outcome:
     outcome = Outcome(until=dict.fromkeys(lemons))
     strikes: dict[str, int] = {}
     failed = dict.fromkeys(lemons, 0)
+    out_s: dict[str, float] = {}
     looks = 0
-    for count, (record, bad) in enumerate(zip(records, ended_by, strict=True), 1):
-        if bad and all(outcome.until[node] is not None for node in bad):  # it is out of service: others are used
-            records[count - 1] = replace(
-                record, category="none", culprits=(), accused=(), node_fault=False, nodes_told=False
-            )
+    starts = starts_of(records)
+    for record, bad in zip(records, ended_by, strict=True):
+        if _is_avoided(record, bad, out_s):
             continue
         if record.category in ("none", "user-code"):
             continue
@@ -185,15 +185,24 @@ def play(setting: Setting, seed: int, look_every: int = 1) -> Outcome:
         looks += 1
         if not bad and looks % look_every:
             continue
-        for standing in rank_nodes(records[:count], nodes_total=NODES):
+        so_far = int(np.searchsorted(starts.at_s, record.at_s, side="right"))
+        for standing in rank_starts(starts.first(so_far), nodes_total=NODES):
             if not standing.named:
                 break
             if standing.node not in lemons:
                 outcome.false.add(standing.node)
             elif outcome.until[standing.node] is None:
                 outcome.until[standing.node] = failed[standing.node]
+                out_s[standing.node] = record.at_s
+                month_left = zip(records, ended_by, strict=True)
+                starts = starts_of(each for each, by in month_left if not _is_avoided(each, by, out_s))
     outcome.struck = {node for node, count in strikes.items() if count >= STRIKES and node not in lemons}
     return outcome
+
+
+def _is_avoided(record: FailureRecord, bad: set[str], out_s: dict[str, float]) -> bool:
+    """Whether all nodes that end the job are out of service by then: it uses others."""
+    return bool(bad) and all(record.at_s > out_s.get(node, MONTH_S) for node in bad)
 
 
 def rows(seeds: range, look_every: int, only: str = "") -> Iterator[tuple[Setting, list[Outcome], float]]:

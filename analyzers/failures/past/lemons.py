@@ -23,21 +23,24 @@ from types import MappingProxyType
 import numpy as np
 
 from analyzers.failures.past.background import Background
+from analyzers.failures.past.bets import (
+    BY_LOG,
+    BY_PLATFORM,
+    ENDS,
+    LOG_PRIOR,
+    interval,
+    log10_mean,
+    log_sum,
+    mean,
+    one_for_each,
+)
 from analyzers.failures.past.starts import ENDED_WELL, PROVEN, Counts, Flags, Indexes, Starts, starts_of
 from analyzers.types import FailureRecord
 
 #: The chance that a good node is named at all in the time that is looked at.
 ALPHA = 0.05
-#: How a bad node shows itself: the share of its failures that the platform tells of, the share that only the job's log
-#: calls a node's fault, and how likely that is.
-_SHOWS = ((0.05, 0.05, 0.4), (0.5, 0.05, 0.2), (0.05, 0.5, 0.2), (0.45, 0.45, 0.2))
-#: Shares of its jobs that a bad node ends, one as likely as another, each with each of those.
-_Q, _BY_PLATFORM, _BY_LOG, _LIKELY = (
-    np.array([(ends, *shows)[at] for ends in np.linspace(0.05, 0.95, 19) for shows in _SHOWS]) for at in range(4)
-)
 #: How likely a bad node is so from the beginning, rather than since a day that is as likely as another.
 _FROM_THE_BEGINNING = 0.2
-_LOG_PRIOR = np.log(_LIKELY / _LIKELY.mean())
 #: Before anything is known the platform blames a good node once in so many starts, which is worth as many as that; it
 #: is never taken to do so less often than this.
 _PROVEN_EVERY = 2000.0
@@ -81,7 +84,11 @@ def rank_nodes(
 ) -> tuple[NodeStanding, ...]:
     """All nodes with a failure that may be theirs, the worst first. ``records`` come in order of time; ``nodes_total``
     is how many nodes there are where not all of them have run a job."""
-    starts = starts_of(records)
+    return rank_starts(starts_of(records), nodes_total=nodes_total, alpha=alpha)
+
+
+def rank_starts(starts: Starts, *, nodes_total: int = 0, alpha: float = ALPHA) -> tuple[NodeStanding, ...]:
+    """The same from arrays that are there already."""
     if not len(starts.kind):
         return ()
     return _Ranking(starts, max(nodes_total, len(starts.nodes)), alpha).standings()
@@ -126,10 +133,11 @@ class _Ranking:
         suspects = [int(node) for node in np.flatnonzero((self.failures > 1) | (self.proven > 0))]
         while True:
             self.rates = self._rates()
-            evidence = {node: _log10_mean(self._bets(node)) for node in suspects}
+            bets = {node: self._bets(node) for node in suspects}
+            evidence = {node: log10_mean(bets[node]) for node in suspects}
             open_ = sorted((node for node in suspects if node not in self.blamed), key=lambda n: -evidence[n])
             if not any(self._passes(node, evidence) for node in open_):
-                return self._told(suspects, evidence)
+                return self._told(bets, evidence)
 
     def _needed(self) -> float:
         return float(np.log10(self.nodes_total / self.alpha))
@@ -143,29 +151,29 @@ class _Ranking:
             return False
         rivals = [rival for rival in self._rivals(node) if self._evidence(rival, evidence) > 0]
         likely = sorted(rivals, key=lambda rival: -evidence[rival])[:_MOST_RIVALS]
-        ends = {rival: _mean(self._bets(rival)) for rival in likely}
+        ends = {rival: mean(self._bets(rival)) for rival in likely}
         pairs: list[tuple[int, ...]] = [*combinations(likely, 2)] or [(rival,) for rival in likely]
         for pair in pairs:
-            if _log10_mean(self._bets(node, {rival: ends[rival] for rival in pair})) < needed:
+            if log10_mean(self._bets(node, {rival: ends[rival] for rival in pair})) < needed:
                 self.beside[node] = pair
                 return False
-        self.blamed[node] = _mean(self._bets(node))
+        self.blamed[node] = mean(self._bets(node))
         return True
 
     def _ended_enough(self, node: int) -> bool:
         """Whether the bar is reached by enough failures since the node may have turned bad, one of each user."""
         users = len(np.unique(self.starts.user[self.job_of[self.rows_of.get(node, _NONE)]]))
         many = users + int(self.proven[node]) >= _FEWEST_TO_NAME
-        return many and _log10_mean(self._bets(node, fewest=_FEWEST_TO_NAME)) >= self._needed()
+        return many and log10_mean(self._bets(node, fewest=_FEWEST_TO_NAME)) >= self._needed()
 
     def _holds_without_any_user(self, node: int) -> bool:
         """Whether something is left when the failures of any one user are taken away: no one person decides."""
         users = set(self.starts.user[self.job_of[self.rows_of[node]]].tolist())
-        return all(_log10_mean(self._bets(node, without_user=user)) >= _LEFT_WITHOUT_ONE_USER for user in users)
+        return all(log10_mean(self._bets(node, without_user=user)) >= _LEFT_WITHOUT_ONE_USER for user in users)
 
     def _evidence(self, node: int, known: dict[int, float]) -> float:
         if node not in known:
-            known[node] = _log10_mean(self._bets(node))
+            known[node] = log10_mean(self._bets(node))
         return known[node]
 
     def _rivals(self, node: int) -> list[int]:
@@ -199,18 +207,19 @@ class _Ranking:
         well_days = self.well_days.get(node, _NONE)
 
         def since(day: int) -> Counts:
-            worth: Counts = np.count_nonzero(well_days >= day) * np.log1p(-_Q) + proven[proven_days >= day].sum(axis=0)
-            worth += _one_for_each(users[days >= day], each[days >= day])
+            worth: Counts = np.count_nonzero(well_days >= day) * np.log1p(-ENDS)
+            worth += proven[proven_days >= day].sum(axis=0)
+            worth += one_for_each(users[days >= day], each[days >= day])
             return worth
 
         def failures_since(day: int) -> int:
             return len(np.unique(users[days >= day])) + int(np.count_nonzero(proven_days >= day))
 
         failed_days = map(int, np.unique(np.concatenate([days, proven_days])))
-        turned = [since(day) for day in failed_days if failures_since(day) >= fewest]
+        turned = [since(day) for day in failed_days if fewest == 1 or failures_since(day) >= fewest]
         always = since(0) + np.log(_FROM_THE_BEGINNING)
-        some_day = _log_sum(turned) + np.log((1 - _FROM_THE_BEGINNING) / self.days) if turned else -np.inf
-        bets: Counts = _LOG_PRIOR + np.logaddexp(always, some_day)
+        some_day = log_sum(turned) + np.log((1 - _FROM_THE_BEGINNING) / self.days) if turned else -np.inf
+        bets: Counts = LOG_PRIOR + np.logaddexp(always, some_day)
         return bets
 
     def _failures_worth(self, node: int, rows: Indexes, blamed: dict[int, float]) -> Counts:
@@ -220,21 +229,23 @@ class _Ranking:
             if other != node:
                 here = np.isin(self.job_of[rows], self.job_of[self.rows_of.get(other, _NONE)])
                 rate = np.where(here, 1 - (1 - rate) * (1 - ends), rate)
-        in_this_way = np.where(self.background.told[rows][:, None], _BY_LOG, 1 - _BY_PLATFORM - _BY_LOG)
-        worth: Counts = np.log(in_this_way * _Q + (1 - _Q) * rate[:, None]) - np.log(rate)[:, None]
+        in_this_way = np.where(self.background.told[rows][:, None], BY_LOG, 1 - BY_PLATFORM - BY_LOG)
+        worth: Counts = np.log(in_this_way * ENDS + (1 - ENDS) * rate[:, None]) - np.log(rate)[:, None]
         return worth
 
     def _proven_worth(self, node: int, count: int) -> Counts:
         """The log of what each failure is worth that the platform blames the node for, one row each: against how
         often it blames other nodes, and those before on this one."""
+        if not count:
+            return np.zeros((0, len(ENDS)))
         others = np.ones(len(self.proven), dtype=np.bool_)
         others[[node, *self.blamed]] = False
         blamed = float(self.proven[others].sum()) + _PROVEN_WORTH / _PROVEN_EVERY + np.arange(count)
         rate = np.maximum(blamed / (float(self.started[others].sum()) + _PROVEN_WORTH), _LOWEST_PROVEN_RATE)[:, None]
-        worth: Counts = np.log(_BY_PLATFORM * _Q + (1 - _Q) * rate) - np.log(rate)
+        worth: Counts = np.log(BY_PLATFORM * ENDS + (1 - ENDS) * rate) - np.log(rate)
         return worth
 
-    def _told(self, suspects: list[int], evidence: dict[int, float]) -> tuple[NodeStanding, ...]:
+    def _told(self, bets: dict[int, Counts], evidence: dict[int, float]) -> tuple[NodeStanding, ...]:
         starts = self.starts
         nobody: Flags = np.zeros(len(starts.kind), dtype=np.bool_)
         chance = self.background.base(nobody)[starts.size[starts.at_job]]
@@ -251,10 +262,10 @@ class _Ranking:
                 expected=round(float(expected[node]), 2),
                 evidence=round(evidence[node], 2),
                 needed=round(self._needed(), 2),
-                ends_share=_interval(self._bets(node)),
+                ends_share=interval(bets[node]),
                 beside=tuple(starts.nodes[other] for other in self.beside.get(node, ()) if node not in self.blamed),
             )
-            for node in suspects
+            for node in bets
         ]
         return tuple(sorted(told, key=lambda each: (not each.named, -each.evidence, each.node)))
 
@@ -264,35 +275,3 @@ class _Ranking:
         rows = self.rows_of.get(node, _NONE)
         users = {starts.users[user] for user in starts.user[np.concatenate([blamed, self.job_of[rows]])]}
         return len(users - {""})
-
-
-def _one_for_each(users: Indexes, each: Counts) -> Counts:
-    """The sum over users of what their failures are worth together, but no more than the best single one of them."""
-    worth = np.zeros(len(_Q))
-    for user in set(users.tolist()):
-        mine = each[users == user]
-        worth += np.minimum(mine.sum(axis=0), mine.max(axis=0))
-    return worth
-
-
-def _log_sum(worths: list[Counts]) -> Counts:
-    found: Counts = np.logaddexp.reduce(np.stack(worths), axis=0)
-    return found
-
-
-def _log10_mean(worth: Counts) -> float:
-    highest = worth.max()
-    return float((highest + np.log(np.exp(worth - highest).mean())) / np.log(10))
-
-
-def _mean(worth: Counts) -> float:
-    weight = np.exp(worth - worth.max())
-    return float((weight * _Q).sum() / weight.sum())
-
-
-def _interval(worth: Counts) -> tuple[float, float, float]:
-    weight = np.exp(worth - worth.max())
-    order = np.argsort(_Q, kind="stable")
-    upto = np.cumsum(weight[order]) / weight.sum()
-    low, high = (float(_Q[order][np.searchsorted(upto, share)]) for share in (0.05, 0.95))
-    return round(low, 2), round(_mean(worth), 2), round(high, 2)

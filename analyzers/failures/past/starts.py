@@ -44,6 +44,24 @@ class Starts:
     culprit: Flags
     by_chance: Counts
 
+    def first(self, jobs: int) -> Starts:
+        """What was known after so many of these jobs."""
+        rows = int(np.searchsorted(self.at_job, jobs))
+        at_node, user = self.at_node[:rows], self.user[:jobs]
+        return Starts(
+            nodes=self.nodes[: int(at_node.max(initial=-1)) + 1],
+            users=self.users[: int(user.max(initial=-1)) + 1],
+            at_s=self.at_s[:jobs],
+            kind=self.kind[:jobs],
+            user=user,
+            work=self.work[:jobs],
+            size=self.size[:jobs],
+            at_job=self.at_job[:rows],
+            at_node=at_node,
+            culprit=self.culprit[:rows],
+            by_chance=self.by_chance[:rows],
+        )
+
 
 def starts_of(records: Iterable[FailureRecord]) -> Starts:
     """The starts that say something about nodes: those whose nodes the scheduler told or the platform blamed."""
