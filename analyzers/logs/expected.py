@@ -108,7 +108,7 @@ class Expected:
         yield from self._of_epochs()
         yield from self._at_steps()
         for habit in (self._habit, *self._habits):
-            due = [one for one in habit.due(self._here, self.last.time or 0.0) if not self._is_announced(one)]
+            due = [one for one in habit.due(self._here, self.last.at or 0.0) if not self._is_announced(one)]
             if due:
                 yield Allowance(self._again(due), self._kind(due))
 
@@ -176,7 +176,7 @@ class Expected:
     def _course(self) -> Course:
         known = self.series.gaps.silences
         is_all = len(known) < (known.maxlen or 0)
-        first = next((record.time for record in self.series if record.time is not None), 0.0)
+        first = next((record.at for record in self.series if record.at is not None), 0.0)
         return Course(
             stride=self.stride,
             gap=self.gap,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from glob import escape
 from pathlib import Path
 
@@ -52,8 +52,10 @@ class Followed:
     _moves: deque[float] = field(default_factory=lambda: deque(maxlen=_GROWTHS))
     _step: tuple[int | None, float | None] = (None, None)
 
-    def read(self, detail: Detail, warn: Warn) -> bool:
-        """Read what was added; True when something was."""
+    def read(self, detail: Detail, warn: Warn, arrived: float | None = None) -> bool:
+        """Read what was added; True when something was. ``arrived`` is when, in seconds; None for what was there
+        before."""
+        self.tracker.arrived = arrived
         try:
             stat = self.file.path.stat()
             if stat.st_size == self._offset and stat.st_ino == self._inode:
@@ -113,7 +115,8 @@ class Followed:
         return True
 
     def assess(self, now: datetime, passed_s: float) -> None:
-        """What the log amounts to at ``now``; ``passed_s`` are the follower's own seconds, for logs without times."""
+        """What the log amounts to at ``now``; ``passed_s`` are the follower's own seconds, for logs that only count
+        epochs and have no times."""
         self.tracker.now = now.replace(tzinfo=None)
         self.tracker.end()
         found = assess(self.tracker)
@@ -126,9 +129,8 @@ class Followed:
         self.progress = found
 
     def _is_still(self, found: Progress, passed_s: float) -> bool:
-        """Whether a log without time stamps has not moved for far longer than it used to."""
-        done = found.total_steps is not None and (found.current_step or 0) >= found.total_steps
-        if "time" not in found.not_understood or done or len(self._moves) < 4:
+        """Whether a log without time stamps or steps has not moved for far longer than it used to."""
+        if "time" not in found.not_understood or found.current_step is not None or len(self._moves) < 4:
             return False
         return passed_s - self._moves[-1] > stall_after_s(list(self._moves))
 
@@ -144,6 +146,7 @@ class Follower:
         self._path, self._warn, self._every_s = path, warn, every_s
         self._known: set[Path] = set()
         self._turn: deque[str] = deque()
+        self._begun = datetime.now().astimezone()
         self.look()
 
     def look(self) -> None:
@@ -170,11 +173,17 @@ class Follower:
             else:
                 log.read(detail, self._warn)
 
-    def poll(self) -> list[Followed]:
-        """Read what was added everywhere; the logs that have grown."""
+    def poll(self, passed_s: float = 0.0) -> list[Followed]:
+        """Read what was added everywhere; the logs that have grown. ``passed_s`` are the follower's own seconds, which
+        are the times of what is added to a log without time stamps."""
+        arrived = self._own_time(passed_s).replace(tzinfo=UTC).timestamp()
         share = max(_LEAST_READ_BYTES, int(_READ_BYTES_PER_S * self._every_s / max(1, len(self.logs))))
         detail = Detail(0, 0, share)
-        return [log for log in self.logs.values() if not log.is_packed and log.read(detail, self._warn)]
+        return [log for log in self.logs.values() if not log.is_packed and log.read(detail, self._warn, arrived)]
+
+    def _own_time(self, passed_s: float) -> datetime:
+        """The time on the wall when the follower began, and so many seconds."""
+        return self._begun + timedelta(seconds=passed_s)
 
     def assess(self, most: int, passed_s: float) -> list[Followed]:
         """Assess the logs whose turn it is, so many at most."""
@@ -183,7 +192,8 @@ class Follower:
         for _ in range(min(most, len(self._turn))):
             self._turn.rotate(-1)
             log = self.logs[self._turn[-1]]
-            log.assess(now, passed_s)
+            is_stamped = log.tracker.last_time is not None
+            log.assess(now if is_stamped else self._own_time(passed_s), passed_s)
             done.append(log)
         return done
 

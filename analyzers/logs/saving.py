@@ -84,15 +84,27 @@ _FILE_NAME = re.compile(rf"(?:[a-z0-9]+://|~?/|\.{{1,2}}/)?{_PATH}{_FILE}")
 _NAMED = re.compile(rf"(?i)\b{_NAME}")
 _AMOUNT = re.compile(r"[\d.,]+\w{0,2}")
 _SLASHED = re.compile(r"(?:[a-z0-9]+://|~?/|\.{1,2}/|[\w.-]+/)[\w./~:@%+=,-]{1,300}")
+#: Paths may hold blanks: where they are quoted, or begin at a root and lead on to a slash or a file that holds a
+#: checkpoint. What joins words, and amounts per second or of a total, do not belong to one.
+_QUOTED = re.compile(rf"(['\"`])(?P<path>(?=[^'\"`]*/|[^'\"`]*{_FILE}['\"`])[^'\"`]{{2,300}})\1")
+_JOINS = (
+    r"(?!(?:and|to|in|into|at|on|of|by|as|from|with|for|after|took|is|was|done|saved|written|failed)\b"
+    r"|\S*/(?:s|sec|it|iter|step|min|h)\b|\d[\d,.]*/\d)"
+)
+_PART = r"[\w.~@%+={}-]"
+_PARTS = rf"{_PART}{{1,120}}(?: {_JOINS}{_PART}{{1,120}}){{0,4}}"
+_ROOTED = re.compile(
+    rf"(?i)(?<![\w./~])(?:[a-z0-9]+://|~?/|\.{{1,2}}/)(?:{_PARTS}/){{0,24}}(?:{_PARTS}?{_FILE}|{_PART}{{1,200}}|(?<=/))"
+)
 _STEP_SAID = re.compile(
     r"(?i)\b(?:global[_ ]?step|steps?|iter(?:ation)?s?|updates?|batch)[ _=:#@-]{0,3}(\d{1,12})(?![\d.]*\d?s\b)"
 )
 _STEP_BEHIND = re.compile(r"(?i)@ ?(\d{1,12}) updates|\b(?:at|after) (\d{1,12}) (?:steps|iterations|iters|updates)\b")
 _EPOCH_SAID = re.compile(r"(?i)\bepochs?[ _=:#-]{0,3}(\d{1,7}(?:\.\d{1,4})?)|\b(?:at|after) (\d{1,7}) epochs?\b")
 _STEP_IN_PATH = re.compile(
-    r"(?i)(?:checkpoint|ckpt|step|steps|iter|iteration|model|update|ba|snapshot)s?[-_=]{0,2}(\d{2,12})(?![\d.]*[a-z]?[bBmM]\b)"
+    r"(?i)(?:checkpoint|ckpt|step|steps|iter|iteration|model|update|ba|snapshot)s?[-_= ]{0,2}(\d{2,12})(?![\d.]*[a-z]?[bBmM]\b)"
 )
-_EPOCH_IN_PATH = re.compile(r"(?i)(?<![a-z])(?:epoch|ep)[-_=]{0,2}(\d{1,6})")
+_EPOCH_IN_PATH = re.compile(r"(?i)(?<![a-z])(?:epoch|ep)[-_= ]{0,2}(\d{1,6})")
 _BARE_IN_PATH = re.compile(r"/(\d{1,12})(?:/|$)")
 
 
@@ -148,15 +160,16 @@ def _general(text: str) -> Save | None:
         return Save("async")
     if _FAILED.search(text):
         named = _FILE_NAME.search(text)
-        return Save("failed", _tidy(named[0]) if named is not None else None, *_place(text, None))
+        return Save("failed", _tidy(_with_blanks(text, named)) if named is not None else None, *_place(text, None))
     removed = _REMOVED.search(text)
     if removed is not None:
-        return Save("removed", _tidy(removed["path"]))
+        quoted = _QUOTED.search(text, removed.start())
+        return Save("removed", _tidy(quoted["path"] if quoted is not None else removed["path"]))
     if _NO_FACT.search(text):
         return None
     loaded = _LOADED.search(text)
     if loaded is not None:
-        path = _tidy(loaded["path"] or loaded["other"])
+        path = _path(text) if _QUOTED.search(text) or _ROOTED.search(text) else _tidy(loaded["path"] or loaded["other"])
         return Save("loaded", path, *_place(text, path))
     if _NO_STATE.search(text):
         return None
@@ -173,15 +186,26 @@ def _general(text: str) -> Save | None:
 
 def _path(text: str) -> str | None:
     """Where the checkpoint lies: a file of a kind that holds one, else what has slashes, else what follows "to"."""
+    quoted = _QUOTED.search(text)
+    if quoted is not None:
+        return _tidy(quoted["path"])
     named = _FILE_NAME.search(text) or _SLASHED.search(text)
     if named is not None:
-        return _tidy(named[0])
+        return _tidy(_with_blanks(text, named))
     for found in _TO_PATH.finditer(text):
         path = _tidy(found["path"])
         if path and not _AMOUNT.fullmatch(path) and re.search(r"[\d./_-]", path):
             return path
     called = _NAMED.search(text)
     return _tidy(called[0]) if called is not None else None
+
+
+def _with_blanks(text: str, named: re.Match[str]) -> str:
+    """The whole path that what was found is in, or begins."""
+    for rooted in _ROOTED.finditer(text):
+        if " " in rooted[0] and rooted.start() <= named.start() < rooted.end() and rooted.end() >= named.end():
+            return rooted[0]
+    return named[0]
 
 
 def _tidy(path: str | None) -> str | None:
@@ -201,12 +225,13 @@ def _place(text: str, path: str | None) -> tuple[int | None, float | None]:
     """Step and epoch that the line names, or its path."""
     words = text.replace(path, " ") if path else text
     step, epoch = _STEP_BEHIND.search(words) or _STEP_SAID.search(words), _EPOCH_SAID.search(words)
-    if step is not None or epoch is not None:
-        return (
-            int(next(filter(None, step.groups()))) if step is not None else None,
-            float(next(filter(None, epoch.groups()))) if epoch is not None else None,
-        )
-    return _in_path(path) if path else (None, None)
+    named = _in_path(path) if path else (None, None)
+    if step is None and epoch is None:
+        return named
+    said = int(next(filter(None, step.groups()))) if step is not None else None
+    if said is not None and named[0] == said + 1:  # "step 29" counts from 0, "ckpt-30" is of 30 steps
+        said = named[0]
+    return said, float(next(filter(None, epoch.groups()))) if epoch is not None else None
 
 
 def _in_place(path: str | None, *, named: bool) -> bool:

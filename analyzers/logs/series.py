@@ -18,7 +18,8 @@ _MAX_EVIDENCE = 400
 class Record:
     """One progress record. ``order`` counts records over the whole input; ``lap`` grows when the step falls back;
     ``time`` is in Unix seconds (or seconds on a clock without a year); ``gap`` counts the stretches of the input that
-    were passed over before it; the rest as in `Reading`."""
+    were passed over before it; ``arrived`` is when a follower saw it, of a log without time stamps; the rest as in
+    `Reading`."""
 
     file: str
     number: int
@@ -35,6 +36,12 @@ class Record:
     pace: float | None = None
     eta: float | None = None
     gap: int = 0
+    arrived: float | None = None
+
+    @property
+    def at(self) -> float | None:
+        """Its time, or else when it was seen."""
+        return self.time if self.time is not None else self.arrived
 
     def evidence(self) -> LogEvidence:
         """The line this was read from."""
@@ -112,10 +119,10 @@ class Series:
     def _travel(self, previous: Record, record: Record) -> None:
         """How far the run has come, and how long the way from the record before took."""
         is_new = None not in (previous.epoch, record.epoch) and int(record.epoch or 0) != int(previous.epoch or 0)
-        if previous.time is not None and record.time is not None and previous.gap == record.gap:
-            passed = record.time - previous.time
+        if previous.at is not None and record.at is not None and previous.gap == record.gap:
+            passed = record.at - previous.at
             if passed > 0 and record.file == previous.file:
-                self.gaps.gap(Silence(previous.order, record.order, self.travelled, previous.time, passed, is_new))
+                self.gaps.gap(Silence(previous.order, record.order, self.travelled, previous.at, passed, is_new))
         here, before = record.step or 0, previous.step or 0
         if here >= before:
             self.travelled += here - before
@@ -135,6 +142,8 @@ class Series:
             record.loss = previous.loss
         if previous.time is not None:
             record.time = previous.time
+        if previous.arrived is not None:
+            record.arrived = previous.arrived
         if previous.elapsed is not None:
             record.elapsed = previous.elapsed
         record.pace = record.pace or previous.pace

@@ -43,15 +43,15 @@ def quiet(tracker: Tracker, series: Series) -> Quiet | None:
     """The silence since the series' last record, once it is longer than three usual gaps and nothing else shows that
     the job lives; None before, and without times."""
     last = series.last
-    if last is None or last.time is None:
+    if last is None or last.at is None:
         return None
-    present = tracker.present(last.time)
-    now = max(tracker.last_time or last.time, present if present is not None else last.time)
+    present = tracker.present(last.at)
+    now = max(tracker.last_time or last.at, present if present is not None else last.at)
     unsure = 1.0 if present is not None else _UNSURE
-    silent = now - last.time
+    silent = now - last.at
     gap = usual_gap(series, tracker.whole_seconds)
     if gap is None:
-        recent = [record.time for record in series.recent() if record.time is not None]
+        recent = [record.at for record in series.recent() if record.at is not None]
         longest = max((b - a for a, b in pairwise(recent)), default=0.0)
         first_s = unsure * max(_FIRST_STEPS_S, 10 * longest)
         return Quiet(silent, longest, first_s) if silent > first_s else None
@@ -60,7 +60,7 @@ def quiet(tracker: Tracker, series: Series) -> Quiet | None:
         return None
     expected = Expected(tracker, series, last, gap)
     lives = max([base, *(_GAPS * sign.gap() for sign in expected.signs[-1:])])
-    if now - _life(last.time, expected.signs) <= unsure * lives:
+    if now - _life(last.at, expected.signs) <= unsure * lives:
         return None
     pause, uneven_s = expected.pause(), expected.uneven_s()
     allowed: float = max(base, uneven_s)

@@ -54,7 +54,8 @@ class Tracker:
 
     ``now`` has no zone of its own; ``zone`` is the one it was given in. ``stamps`` are the latest times in the file
     that goes on longest, ``stamped`` the last line that has one, ``since_stamp`` how many lines follow it;
-    ``begins`` are the first times in each file.
+    ``begins`` are the first times in each file. ``arrived`` is when the lines to come were seen, in seconds, where that is
+    known: it counts in a file without time stamps.
     """
 
     now: datetime | None = None
@@ -69,6 +70,7 @@ class Tracker:
     formats_seen: dict[str, int] = field(default_factory=dict)
     order: int = 0
     last_time: float | None = None
+    arrived: float | None = None
     finished_at: int = -1
     signs: Signs = field(default_factory=lambda: Signs(USUAL.signs))
     intervals: dict[PauseKind, int] = field(default_factory=dict)
@@ -195,7 +197,7 @@ class Tracker:
             watches.setdefault(rank, SaveWatch()).line(save, record, reached)
             self._is_saving = True
         if save.says in ("begun", "part", "staged", "done"):
-            self.signs.say("save", self.order, self._clock.last, self._trained_at)
+            self.signs.say("save", self.order, self._at, self._trained_at)
 
     def _watches(self, rank: int | None) -> list[SaveWatch]:
         """What follows the checkpoints of a rank of this file; where lines have no rank, of all of them."""
@@ -248,7 +250,12 @@ class Tracker:
             self._eval_at = self.order
 
     def _sign(self, text: str) -> None:
-        self.signs.say(kind_of(text), self.order, self._clock.last, self._trained_at)
+        self.signs.say(kind_of(text), self.order, self._at, self._trained_at)
+
+    @property
+    def _at(self) -> float | None:
+        """The latest time in the file; of one without time stamps when the line was seen."""
+        return self._clock.last if self._clock.last is not None else self.arrived
 
     def _enter(self, reading: Reading, number: int, text: str) -> None:
         rank = reading.rank if reading.rank is not None else self._file_rank
@@ -267,10 +274,11 @@ class Tracker:
         if self.finished_at == self.order:
             return
         if reading.is_eval:
-            self.signs.say("eval", self.order, self._clock.last, self._trained_at)
+            self.signs.say("eval", self.order, self._at, self._trained_at)
         record = Record(
             self._file, number, text[: self.limits.text], self.order, 0, reading.step, reading.total, reading.epoch,
             reading.epochs, reading.loss, time, reading.elapsed, reading.pace, reading.eta, self._gaps,
+            self.arrived if self._clock.last is None else None,
         )  # fmt: skip
         context = self._contexts.setdefault(rank, Context())
         if record.step is None and record.epoch is not None:
@@ -316,7 +324,7 @@ class Tracker:
         mined = Record(
             record.file, record.number, record.text, record.order, 0, candidate.step, candidate.total, context.epoch,
             loss=record.loss, time=record.time, elapsed=record.elapsed, pace=record.pace, eta=record.eta,
-            gap=record.gap,
+            gap=record.gap, arrived=record.arrived,
         )  # fmt: skip
         self._add(found, mined)
 

@@ -31,12 +31,12 @@ def usual_gap(series: Series, whole_seconds: bool) -> float | None:
     """Seconds from record to record, without pauses, at the present pace; None while too few are known."""
     latest = series.recent()[-_RECENT:]
     gaps = [
-        b.time - a.time
+        b.at - a.at
         for a, b in pairwise(latest)
-        if a.time is not None and b.time is not None and b.time > a.time and a.gap == b.gap
+        if a.at is not None and b.at is not None and b.at > a.at and a.gap == b.gap
     ]
     if len(gaps) < _FEWEST:  # most of the lines are passed over
-        gaps = [b.time - a.time for a, b in pairwise(latest) if a.time is not None and b.time is not None]
+        gaps = [b.at - a.at for a, b in pairwise(latest) if a.at is not None and b.at is not None]
         gaps = [gap for gap in gaps if gap > 0]
     if len(gaps) < _FEWEST:
         return None
@@ -51,7 +51,7 @@ def usual_gap(series: Series, whole_seconds: bool) -> float | None:
 def scatter(series: Series, gap: float, *, whole_seconds: bool) -> float:
     """How uneven the gaps are: the standard deviation of their logarithms from those around them, so that neither
     pauses nor a slow stretch count. ``gap`` is the usual one, in seconds."""
-    times = [record.time for record in series.recent() if record.time is not None]
+    times = [record.at for record in series.recent() if record.at is not None]
     gaps = [math.log(b - a) for a, b in pairwise(times) if b > a]
     if len(gaps) < _FEWEST_GAPS:
         return 0.0

@@ -54,7 +54,7 @@ def follow(log: Path, every_s: float, for_s: float | None, contract: Contract | 
                     follower.look()
                     looked = now
                 most = max(_ASSESSED_AT_ONCE, math.ceil(len(follower.logs) * every_s / _ASSESSED_WITHIN_S))
-                follower.poll()
+                follower.poll(passed)
                 is_last = for_s is not None and passed + every_s > for_s
                 assessed = follower.assess(len(follower.logs) if is_last or passed == 0 else most, passed)
                 show.update(follower.logs.values(), assessed)

@@ -25,8 +25,8 @@ def _follower(path: Path, told: list[str] | None = None) -> Follower:
 
 
 def _now(follower: Follower, passed_s: float = 0.0) -> dict[str, Progress]:
-    follower.poll()
-    follower.poll()  # a line without an end counts once nothing follows
+    follower.poll(passed_s)
+    follower.poll(passed_s)  # a line without an end counts once nothing follows
     follower.assess(len(follower.logs), passed_s)
     return {name: one.progress for name, one in follower.logs.items()}
 
@@ -137,6 +137,45 @@ def test_a_log_without_times_that_stops_moving_has_stalled(tmp_path: Path) -> No
     with log.open("a") as stream:
         stream.write(_steps(40, 42))
     assert _now(follower, 202.0)["a.log"].anomaly is None
+
+
+def _grown(log: Path, text: str, follower: Follower, passed_s: float) -> Progress:
+    with log.open("a") as stream:
+        stream.write(text)
+    return _now(follower, passed_s)["a.log"]
+
+
+def test_a_log_without_times_is_quiet_and_an_evaluation_holds_its_stall_back(tmp_path: Path) -> None:
+    """Lines without time stamps came when they were seen; what was there before that is of no known time."""
+    log = tmp_path / "a.log"
+    log.write_text(_steps(1, 200))
+    follower = _follower(log)
+    assert _now(follower, 0.0)["a.log"].quiet is None
+    for at in range(200, 280):
+        assert _grown(log, _steps(at, at + 1), follower, 30.0 * (at - 199)).quiet is None
+    found = _grown(log, "", follower, 2400.0 + 100.0)
+    assert found.anomaly == "stall"
+    assert found.quiet is not None
+    assert found.quiet.usual_gap_s == pytest.approx(30.0)
+    assert _grown(log, _steps(280, 281), follower, 2520.0).anomaly is None
+    found = _grown(log, "Running validation\n", follower, 2525.0)
+    found = _grown(log, "", follower, 2520.0 + 600.0)
+    assert found.anomaly is None
+    assert found.quiet is not None
+    assert found.quiet.may_be == "eval"
+    assert _grown(log, "", follower, 2520.0 + 4000.0).anomaly == "stall"
+
+
+def test_a_log_that_has_times_later_keeps_to_them(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("starting\n")
+    follower = _follower(log)
+    _grown(log, _steps(1, 2), follower, 5.0)
+    begun = datetime.now() - timedelta(seconds=20)
+    stamped = "".join(f"{begun + timedelta(seconds=k):%Y-%m-%d %H:%M:%S} {_steps(k, k + 1)}" for k in range(2, 20))
+    found = _grown(log, stamped, follower, 40.0)
+    assert found.anomaly is None
+    assert found.seconds_per_step == pytest.approx(1.0, rel=0.2)
 
 
 def test_a_log_with_times_stalls_by_the_clock(tmp_path: Path) -> None:
