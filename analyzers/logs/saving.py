@@ -102,7 +102,8 @@ _STEP_SAID = re.compile(
 _STEP_BEHIND = re.compile(r"(?i)@ ?(\d{1,12}) updates|\b(?:at|after) (\d{1,12}) (?:steps|iterations|iters|updates)\b")
 _EPOCH_SAID = re.compile(r"(?i)\bepochs?[ _=:#-]{0,3}(\d{1,7}(?:\.\d{1,4})?)|\b(?:at|after) (\d{1,7}) epochs?\b")
 _STEP_IN_PATH = re.compile(
-    r"(?i)(?:checkpoint|ckpt|step|steps|iter|iteration|model|update|ba|snapshot)s?[-_= ]{0,2}(\d{2,12})(?![\d.]*[a-z]?[bBmM]\b)"
+    r"(?i)(?:checkpoint|ckpt|step|steps|iter|iteration|model|update|ba|snapshot)s?[-_= ]{0,2}(\d{2,12})"
+    r"(?![\d.]*[a-z]?[bBmM]\b)"
 )
 _EPOCH_IN_PATH = re.compile(r"(?i)(?<![a-z])(?:epoch|ep)[-_= ]{0,2}(\d{1,6})")
 _BARE_IN_PATH = re.compile(r"/(\d{1,12})(?:/|$)")

@@ -54,8 +54,8 @@ class Tracker:
 
     ``now`` has no zone of its own; ``zone`` is the one it was given in. ``stamps`` are the latest times in the file
     that goes on longest, ``stamped`` the last line that has one, ``since_stamp`` how many lines follow it;
-    ``begins`` are the first times in each file. ``arrived`` is when the lines to come were seen, in seconds, where that is
-    known: it counts in a file without time stamps.
+    ``begins`` are the first times in each file. ``arrived`` is when the lines to come were seen, in seconds, where
+    that is known: it counts in a file without time stamps.
     """
 
     now: datetime | None = None
