@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
 from analyzers.logs.anomaly import silence_after_s
 from analyzers.logs.ending import End
 from analyzers.logs.series import Series
+from analyzers.logs.skew import ahead_s
 from analyzers.logs.standstill import is_trusted
 from analyzers.logs.tracker import Tracker
 from analyzers.types import Progress
@@ -60,25 +62,28 @@ def ended(tracker: Tracker, main: Series | None) -> End | None:
     file = last.file if last is not None else next(iter(tracker.spans)) if len(tracker.spans) == 1 else None
     own = tracker.ends.get(file) if file is not None else None
     ends = [own] if own is not None else []
+    ahead = ahead_s(tracker, main) if main is not None else {}
     if own is None or own.outcome == "completed":
-        ends += [end for name, end in tracker.ends.items() if name != file and _same_time(end, tracker, file)]
+        ends += [end for name, end in tracker.ends.items() if name != file and _same_time(end, tracker, file, ahead)]
     chosen = max(ends, key=lambda end: end.outcome != "completed", default=None)
     if chosen is None:
         return None
-    went_on = [time for name, time in tracker.trained.items() if name not in tracker.ends and time is not None]
-    until = chosen.line.time
+    went_on = [
+        time - ahead.get(name, 0.0)
+        for name, time in tracker.trained.items()
+        if name not in tracker.ends and time is not None
+    ]
+    until = chosen.line.time - ahead.get(chosen.line.file, 0.0) if chosen.line.time is not None else None
     return None if until is not None and any(time > until + _TOGETHER_S for time in went_on) else chosen
 
 
-def _same_time(end: End, tracker: Tracker, file: str | None) -> bool:
-    """Whether another file's end comes no earlier than the last training record of ``file``."""
+def _same_time(end: End, tracker: Tracker, file: str | None, ahead: Mapping[str, float]) -> bool:
+    """Whether another file's end comes no earlier than the last training record of ``file``; ``ahead`` is what their
+    clocks are."""
     latest = tracker.trained.get(file) if file is not None else None
-    return (
-        end.outcome != "completed"
-        and latest is not None
-        and end.line.time is not None
-        and end.line.time >= latest - _TOGETHER_S
-    )
+    if end.outcome == "completed" or latest is None or file is None or end.line.time is None:
+        return False
+    return end.line.time - ahead.get(end.line.file, 0.0) >= latest - ahead.get(file, 0.0) - _TOGETHER_S
 
 
 def is_silent(tracker: Tracker) -> bool:

@@ -11,6 +11,7 @@ from itertools import pairwise
 from analyzers.logs.expected import Expected
 from analyzers.logs.pauses import Sign
 from analyzers.logs.series import Series
+from analyzers.logs.skew import ahead_s
 from analyzers.logs.tracker import Tracker
 from analyzers.logs.unevenness import usual_gap
 from analyzers.types import Quiet, QuietReason
@@ -46,7 +47,7 @@ def quiet(tracker: Tracker, series: Series) -> Quiet | None:
     if last is None or last.at is None:
         return None
     present = tracker.present(last.at)
-    now = max(tracker.last_time or last.at, present if present is not None else last.at)
+    now = _now(tracker, series, last.at, present)
     unsure = 1.0 if present is not None else _UNSURE
     silent = now - last.at
     gap = usual_gap(series, tracker.whole_seconds)
@@ -68,6 +69,14 @@ def quiet(tracker: Tracker, series: Series) -> Quiet | None:
     if pause is not None and pause.seconds > allowed:
         allowed, reason = pause
     return Quiet(silent, gap, unsure * allowed, reason)
+
+
+def _now(tracker: Tracker, series: Series, last: float, present: float | None) -> float:
+    """The present by the clock of the series' file: as it is given, or the latest time in any file."""
+    ahead = ahead_s(tracker, series)
+    latest = [time - ahead.get(file, 0.0) for file, time in tracker.latest.items()]
+    own = ahead.get(series.last.file, 0.0) if series.last is not None else 0.0
+    return max(last, *(time + own for time in latest), last if present is None else present + own)
 
 
 def _life(last: float, signs: Sequence[Sign]) -> float:

@@ -54,8 +54,8 @@ class Tracker:
 
     ``now`` has no zone of its own; ``zone`` is the one it was given in. ``stamps`` are the latest times in the file
     that goes on longest, ``stamped`` the last line that has one, ``since_stamp`` how many lines follow it;
-    ``begins`` are the first times in each file. ``arrived`` is when the lines to come were seen, in seconds, where
-    that is known: it counts in a file without time stamps.
+    ``begins`` and ``latest`` are the first and last times in each file. ``arrived`` is when the lines to come were
+    seen, in seconds, where that is known: it counts in a file without time stamps.
     """
 
     now: datetime | None = None
@@ -86,6 +86,7 @@ class Tracker:
     _clock: Clock = field(default_factory=Clock)
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
     begins: dict[str, float] = field(default_factory=dict)
+    latest: dict[str, float] = field(default_factory=dict)
     _latest: dict[int | None, Record] = field(default_factory=dict)
     _contexts: dict[int | None, Context] = field(default_factory=dict)
     _table: Table = field(default_factory=Table)
@@ -227,7 +228,7 @@ class Tracker:
         self._watch.line(record, is_stamped=time is not None)
 
     def _stamp(self, time: float, number: int, text: str) -> None:
-        self.last_time = time
+        self.last_time = self.latest[self._file] = time
         self.begins.setdefault(self._file, time)
         self._stamps.append(time)
         self._since_stamp = 0
