@@ -32,6 +32,8 @@ _LEAST_READ_BYTES = 200
 _FEW = 16
 _READ_KINDS = frozenset({"rank", "node", "job"})
 _GROWTHS = 32
+#: What is written now and has a time that is further from now was written by another clock, or comes late as a rule.
+_CLOCKS_APART = timedelta(seconds=10)
 
 Warn = Callable[[str], None]
 
@@ -117,7 +119,8 @@ class Followed:
     def assess(self, now: datetime, passed_s: float) -> None:
         """What the log amounts to at ``now``; ``passed_s`` are the follower's own seconds, for logs that only count
         epochs and have no times."""
-        self.tracker.now = now.replace(tzinfo=None)
+        apart = timedelta(seconds=min(self.tracker.lags, default=0.0))
+        self.tracker.now = (now - apart if abs(apart) > _CLOCKS_APART else now).replace(tzinfo=None)
         self.tracker.end()
         found = assess(self.tracker)
         step = found.current_step, found.current_epoch

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 
 from analyzers.logs.checkpoints import Saved, SaveWatch
-from analyzers.logs.clock import Clock, present_after
+from analyzers.logs.clock import DATED_FROM, Clock, present_after
 from analyzers.logs.ending import End, EndWatch
 from analyzers.logs.fields import Role
 from analyzers.logs.formats import LogFormat, known_formats
@@ -24,6 +24,7 @@ from analyzers.logs.table import Table
 #: A date that a line holds but does not begin with is its time stamp within so many characters.
 _STAMP_WITHIN = 100
 _BLOCK_LINES = 20
+_LAGS = 16
 #: Totals that are named equally plainly; the first that the step has not passed counts.
 _MAX_PLANNED = 4
 #: A bar within so many lines of the words for an evaluation is its own.
@@ -55,7 +56,8 @@ class Tracker:
     ``now`` has no zone of its own; ``zone`` is the one it was given in. ``stamps`` are the latest times in the file
     that goes on longest, ``stamped`` the last line that has one, ``since_stamp`` how many lines follow it;
     ``begins`` and ``latest`` are the first and last times in each file. ``arrived`` is when the lines to come were
-    seen, in seconds, where that is known: it counts in a file without time stamps.
+    seen, in seconds, where that is known: it counts in a file without time stamps; ``lags`` are how much later than
+    their time stamps the latest lines were seen.
     """
 
     now: datetime | None = None
@@ -71,6 +73,7 @@ class Tracker:
     order: int = 0
     last_time: float | None = None
     arrived: float | None = None
+    lags: deque[float] = field(default_factory=lambda: deque(maxlen=_LAGS))
     finished_at: int = -1
     signs: Signs = field(default_factory=lambda: Signs(USUAL.signs))
     intervals: dict[PauseKind, int] = field(default_factory=dict)
@@ -229,6 +232,8 @@ class Tracker:
 
     def _stamp(self, time: float, number: int, text: str) -> None:
         self.last_time = self.latest[self._file] = time
+        if self.arrived is not None and time > DATED_FROM:
+            self.lags.append(self.arrived - time)
         self.begins.setdefault(self._file, time)
         self._stamps.append(time)
         self._since_stamp = 0

@@ -166,6 +166,25 @@ def test_a_log_without_times_is_quiet_and_an_evaluation_holds_its_stall_back(tmp
     assert _grown(log, "", follower, 2520.0 + 4000.0).anomaly == "stall"
 
 
+@pytest.mark.parametrize("ahead_s", [-7200, -300, 0, 300, 7200])
+def test_a_log_by_another_clock_is_no_stall_and_hides_none(ahead_s: int, tmp_path: Path) -> None:
+    """Of a node whose clock is off, or in another zone: what is written now says by how much."""
+    log = tmp_path / "a.log"
+    log.write_text("starting\n")
+    follower = _follower(log)
+    begun = datetime.now() + timedelta(seconds=ahead_s)
+    for at in range(1, 90):
+        line = f"{begun + timedelta(seconds=30 * at):%Y-%m-%d %H:%M:%S} {_steps(at, at + 1)}"
+        follower.poll(30.0 * at)
+        with log.open("a") as stream:
+            stream.write(line)
+        follower.poll(30.0 * at)
+    one = follower.logs["a.log"]
+    for passed, wanted in ((20, None), (80, None), (100, "stall")):
+        one.assess(datetime.now().astimezone() + timedelta(seconds=30 * 89 + passed), 30.0 * 89 + passed)
+        assert one.progress.anomaly == wanted
+
+
 def test_a_log_that_has_times_later_keeps_to_them(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("starting\n")
