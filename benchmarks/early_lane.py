@@ -1,10 +1,13 @@
-"""What the early-failure lane is worth, and what wrong claims cost in it. All jobs are synthetic.
+"""What the early-failure lane is worth, and what wrong claims cost in it.
 
     python -m benchmarks.early_lane [--generator semantic] [--seeds 4] [--jobs 600] [--load 1.0] [--keep FOLDER]
+    python -m benchmarks.early_lane --trace DIR/kth_sp2.swf.gz [--seeds 4] [--jobs 8000]
 
-Jobs of the workload generators on 128 GPUs under ``core`` and ``core+early``. Any job may be evicted; none saves
-anything, and starting again takes a minute. What is known of runtimes is either the *limits* of the users alone or
-*predicted* times (median and 90 % quantile), in every row the same. Of failing within five minutes is said:
+Jobs of the workload generators on 128 GPUs, all synthetic, or the first ones of KTH SP2 (real, from the Parallel
+Workloads Archive; acknowledge Lars Malinowsky) on its 100 processors, under ``core`` and ``core+early``. Any job may be
+evicted, which on KTH SP2 none could; none saves anything, and starting again takes a minute. What is known of runtimes
+is either the *limits* of the users alone or *predicted* times (median and 90 % quantile), in every row the same. Of
+failing within five minutes is said:
 
 - *off*: there is no lane;
 - *perfect*: the truth;
@@ -13,7 +16,9 @@ anything, and starting again takes a minute. What is known of runtimes is either
 - *all*: that every job will; *reversed*: that just those will which do not.
 
 With ``--keep FOLDER`` predictions rest on source trees and launch commands, as in benchmarks/semantic_scheduling.py
-(reading takes 100 s a workload; what is read is kept there); without it on user, name, GPUs and limit.
+(reading takes 100 s a workload; what is read is kept there); without it on user, name, GPUs and limit. Those of KTH
+SP2 are of `predictors.stacked`, made in the order of the trace from jobs that had ended in it, not in the replay, by
+then; its seeds move each submission by up to 30 s.
 
 Columns: mean queueing of the jobs that fail early, mean JCT of the others and of all, as a multiple of *off* (geometric
 mean over seeds, in brackets the least and the most of them); how many probes were put back in a workload, and the share
@@ -25,7 +30,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -35,12 +40,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyzers.types import JobRecord, SourceFacts
+from benchmarks.scheduling import PROCESSORS
 from benchmarks.semantic_scheduling import CLUSTER, GENERATORS, Case, estimates, kept
-from schedmate.scheduler import Hints, Job
-from schedmate.simulator import Estimates, Result, policy_named, simulate
+from predictors.boosted_outcome import kind_of_end
+from predictors.stacked import StackedDurations
+from schedmate.scheduler import ClusterSpec, Hints, Job
+from schedmate.simulator import Estimates, Result, policy_named, shaken, simulate
 from schedmate.simulator.conditions import Conditions
 from schedmate.simulator.estimates import Restarts
 from schedmate.simulator.load import at_load
+from schedmate.traces import open_trace
 from schedmate.workload import WorkloadSpec
 from schedmate.workload.records import record_of, submission_of
 
@@ -96,6 +105,37 @@ class Saying:
         self._estimates.ended(record)
 
 
+class Known:
+    """Estimates that were made before, by job."""
+
+    learns = False
+    name = "known"
+
+    def __init__(self, hints: Mapping[str, Hints]) -> None:
+        self._hints = hints
+
+    def job(self, record: JobRecord) -> Job:
+        """The job and what is known of it."""
+        hints = self._hints[record.job_id]
+        return Job(record.job_id, record.gpus, record.submit_s, hints.expected_s, record.requested_s, hints=hints)
+
+    def ended(self, record: JobRecord) -> None:
+        """Nothing to learn."""
+
+
+def forecast_hints(records: Sequence[JobRecord]) -> dict[str, Hints]:
+    """What the stacked predictor says of each job of a trace when it is submitted there."""
+    found = {}
+    for record, forecast in zip(records, StackedDurations().replay(records), strict=True):
+        if forecast is None:
+            found[record.job_id] = Hints()
+            continue
+        middle_s, high_s = forecast.quantile_s(0.5), forecast.quantile_s(0.9)
+        early = None if forecast.ending is None else min(1.0, forecast.ending.fails_early)
+        found[record.job_id] = Hints(middle_s, max(middle_s, high_s), "stacked", fails_early=early)
+    return found
+
+
 def chances(said: str, early: frozenset[str], predicted: dict[str, float], seed: int) -> Chance:
     """What is said of a job and the chance predicted of it; ``predicted``: those of an earlier replay of the same jobs,
     which are dealt out again where they are shuffled."""
@@ -109,6 +149,16 @@ def chances(said: str, early: frozenset[str], predicted: dict[str, float], seed:
     if said == "all":
         return lambda *_: 1.0
     return lambda job_id, _: float((job_id in early) is (said == "perfect"))
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Jobs in order, which of them fail early, where they run, and fresh estimates for a replay."""
+
+    records: Sequence[JobRecord]
+    early: frozenset[str]
+    cluster: ClusterSpec
+    estimates: Callable[[], Estimates]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +185,28 @@ def row(result: Result, early: frozenset[str]) -> Row:
     )
 
 
-def rows(case: Case, read: bool, load: float, times: str, seed: int) -> Iterator[tuple[str, Row]]:
-    """The rows of one workload at one load (GPU time asked for over GPU time offered)."""
-    records, early = at_load(case.records, load / case.load), fail_early(case)
+def of_case(case: Case, read: bool, load: float) -> Workload:
+    """One generated workload at one load (GPU time asked for over GPU time offered)."""
+    records, way = at_load(case.records, load / case.load), "source" if read else "metadata"
+    return Workload(records, fail_early(case), CLUSTER, lambda: estimates(case, records, way))
+
+
+def of_trace(records: Sequence[JobRecord], hints: Mapping[str, Hints], seed: int) -> Workload:
+    """The jobs of KTH SP2, moved a little."""
+    ours = (each for each in records if kind_of_end(each) == "failed" and (each.duration_s or 0.0) <= EARLY_S)
+    early, cluster = frozenset(each.job_id for each in ours), ClusterSpec.uniform(PROCESSORS, 1)
+    return Workload(shaken(records, seed), early, cluster, lambda: Known(hints))
+
+
+def rows(workload: Workload, times: str, seed: int) -> Iterator[tuple[str, Row]]:
+    """The rows of one workload."""
     predicted: dict[str, float] = {}
     for said in SAID:
-        told = estimates(case, records, "source" if read else "metadata")
-        saying = Saying(told, times, chances(said, early, predicted, seed))
+        saying = Saying(workload.estimates(), times, chances(said, workload.early, predicted, seed))
         policy = policy_named("core" if said == "off" else "core+early")
-        result = simulate(records, CLUSTER, policy, saying, conditions=NOTHING_SAVED)
+        result = simulate(workload.records, workload.cluster, policy, saying, conditions=NOTHING_SAVED)
         predicted = saying.said if said == "off" else predicted
-        yield said, row(result, early)
+        yield said, row(result, workload.early)
 
 
 def told(times: str, said: str, found: Sequence[Row], off: Sequence[Row]) -> str:
@@ -164,6 +225,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """Print a table a generator."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--generator", choices=tuple(GENERATORS), action="append", help="default: both")
+    parser.add_argument("--trace", type=Path, help="kth_sp2.swf.gz, in place of the generators")
     parser.add_argument("--times", choices=TIMES, action="append", help="default: both")
     parser.add_argument("--seeds", type=int, default=4, help="how many (default 4)")
     parser.add_argument("--first", type=int, default=1, help="the first seed (default 1)")
@@ -171,27 +233,46 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--load", type=float, default=1.0, help="GPU time asked for over offered (default 1.0)")
     parser.add_argument("--keep", type=Path, help="read sources, and keep what was read in this folder")
     asked = parser.parse_args(words)
-    for name in asked.generator or tuple(GENERATORS):
+    for name, workloads in _workloads(asked):
         found: dict[tuple[str, str], list[Row]] = {}
-        for seed in range(asked.first, asked.first + asked.seeds):
-            case = unread(name, seed, asked.jobs) if asked.keep is None else kept(name, seed, asked.jobs, asked.keep)
+        for seed, workload in workloads:
             for times in asked.times or TIMES:
-                for said, each in rows(case, asked.keep is not None, asked.load, times, seed):
+                for said, each in rows(workload, times, seed):
                     found.setdefault((times, said), []).append(each)
-                    print(f"  {name} seed {seed}: {times}, {said}", file=sys.stderr, flush=True)
-        heads = ("early: queueing", "others: JCT", "all: JCT")
-        print(f"{name}, {asked.seeds} x {asked.jobs} jobs at load {asked.load:g}")
-        print(f"{'times':<10} {'said':<10} " + " ".join(f"{head:>18}" for head in heads) + " put back    lost")
-        for (times, said), each in found.items():
-            print(told(times, said, each, found[times, "off"]), flush=True)
-        for times in asked.times or TIMES:
-            waits, others, jcts = (
-                fmean(getattr(each, what) for each in found[times, "off"])
-                for what in ("early_wait_s", "others_s", "jct_s")
-            )
-            print(
-                f"{times}, no lane: queueing of early failures {waits:,.0f} s, JCT {others:,.0f} s, all {jcts:,.0f} s"
-            )
+                    print(f"  {name} seed {seed}: {times}, {said} {each}", file=sys.stderr, flush=True)
+        print("\n".join(table(name, found)), flush=True)
+
+
+def _workloads(asked: argparse.Namespace) -> Iterator[tuple[str, Iterator[tuple[int, Workload]]]]:
+    """Name of a kind of workload, and seed and workload of each of that kind."""
+    seeds = range(asked.first, asked.first + asked.seeds)
+    if asked.trace is not None:
+        records = sorted(open_trace(asked.trace)[0], key=lambda record: record.submit_s)[: asked.jobs]
+        hints = forecast_hints(records)
+        yield asked.trace.name, ((seed, of_trace(records, hints, seed)) for seed in seeds)
+        return
+    for name in asked.generator or tuple(GENERATORS):
+        read = asked.keep is not None
+        cases = (
+            (seed, kept(name, seed, asked.jobs, asked.keep) if read else unread(name, seed, asked.jobs))
+            for seed in seeds
+        )
+        yield name, ((seed, of_case(case, read, asked.load)) for seed, case in cases)
+
+
+def table(name: str, found: Mapping[tuple[str, str], Sequence[Row]]) -> Iterator[str]:
+    """The lines of one table."""
+    heads = ("early: queueing", "others: JCT", "all: JCT")
+    yield f"{name}, {max(map(len, found.values()))} workloads"
+    yield f"{'times':<10} {'said':<10} " + " ".join(f"{head:>18}" for head in heads) + " put back    lost"
+    for (times, said), each in found.items():
+        yield told(times, said, each, found[times, "off"])
+    for times in dict.fromkeys(times for times, _ in found):
+        off = found[times, "off"]
+        waits, others, jcts = (
+            fmean(getattr(each, what) for each in off) for what in ("early_wait_s", "others_s", "jct_s")
+        )
+        yield f"{times}, no lane: queueing of early failures {waits:,.0f} s, JCT {others:,.0f} s, all {jcts:,.0f} s"
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from analyzers.types import JobRecord
 from benchmarks import early_lane
 from schedmate.simulator.estimates import Requested
 
@@ -42,3 +44,14 @@ def test_a_table_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert told["off"][2] == "1.000"
     assert told["off"][-2:] == ["0.0", "0.00%"], "without the lane nobody is put back"
     assert float(told["perfect"][2]) < 1.0, "who fails early waits less if that is known"
+
+
+def test_what_is_said_of_a_trace_is_told_to_every_replay() -> None:
+    record = JobRecord("a", 5.0, 60.0, 2, requested_s=600.0, outcome="failed", user="ann")
+    long = replace(record, job_id="b", duration_s=900.0)
+    hints = early_lane.forecast_hints([record, long])
+    workload = early_lane.of_trace([record, long], hints, 1)
+    assert workload.early == {"a"}
+    job = workload.estimates().job(workload.records[0])
+    assert (job.job_id, job.limit_s, job.gpus) == ("a", 600.0, 2)
+    assert job.hints == hints["a"]
