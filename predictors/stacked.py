@@ -55,6 +55,8 @@ _SHARES_WORTH_JOBS = 1_500.0
 _LARGEST_MISTAKE = 4.0
 NEW_USER_JOBS, HEAVY_USER_JOBS = 10, 100
 _SMALL_JOB_GPUS = 8
+#: A job with one of these is predicted by runs of the same work, scaled: closer than anything that boosting knows.
+_BY_OWN_WORK = tuple(EXPERTS.index(name) for name in ("pace of this work", "whole runs of this code"))
 _TOLD_HIGH = LEVELS.index(0.9)
 
 
@@ -69,6 +71,7 @@ class _Asked:
     group: Hashable
     claimed: list[float] | None = None
     who: Hashable = None
+    by_work: bool = False
     ends: tuple[float, float, float] = (1.0, 0.0, 0.0)
     held_s: float | None = None
 
@@ -130,8 +133,8 @@ class StackedDurations:
         self._boosted = BoostedShares(trees, seed)
         self._endings = BoostedOutcomes(seed=seed)
         self._bounds = AdaptiveBounds()
-        self._hold = _Hold()
-        self._hold_of: dict[Hashable, _Hold] = {}
+        self._hold = {by_work: _Hold() for by_work in (False, True)}
+        self._hold_of: dict[tuple[Hashable, bool], _Hold] = {}
         self._open: dict[str, _Asked] = {}
         self._ended: list[_Ended] = []
         self._ended_jobs = self._trained_jobs = 0
@@ -261,8 +264,9 @@ class StackedDurations:
         shares = self._past.ends_of(record)
         ends = (shares["completed"], shares["failed"], shares["cancelled"])
         return _Asked(
-            row, limit_s or _NO_REQUEST_S, limit_s, experts_s, self.group_of(record), who=who(record), ends=ends
-        )
+            row, limit_s or _NO_REQUEST_S, limit_s, experts_s, self.group_of(record), who=who(record),
+            by_work=any(opinion.guesses[at] is not None for at in _BY_OWN_WORK), ends=ends,
+        )  # fmt: skip
 
     def _note(self, record: JobRecord) -> _Asked:
         opinion = self._experts.opinion(record)
@@ -289,8 +293,9 @@ class StackedDurations:
         if asked.held_s is not None:
             truth = log_s(duration_s)
             free, held = (min(_LARGEST_MISTAKE, abs(log_s(s) - truth)) for s in (asked.experts_s, asked.held_s))
-            self._hold.learn(free - held, _FORGET_HOLD)
-            self._hold_of.setdefault(asked.who, _Hold()).learn(free - held, _FORGET_HOLD_OF_ONE)
+            self._hold[asked.by_work].learn(free - held, _FORGET_HOLD)
+            key = asked.who, asked.by_work
+            self._hold_of.setdefault(key, _Hold()).learn(free - held, _FORGET_HOLD_OF_ONE)
         self._ended.append(_Ended(asked, duration_s, kind_of_end(record)))
         self._ended_jobs += 1
         if len(self._ended) >= 2 * self.window:
@@ -323,7 +328,7 @@ class StackedDurations:
             low, high = log(point_s) - _SPREAD, log(point_s) + _SPREAD
         else:
             asked.held_s = min(max(asked.experts_s, raw.seconds[_HOLD_LOW]), raw.seconds[_HOLD_HIGH])
-            point_s = asked.held_s if self._holds(asked.who) else asked.experts_s
+            point_s = asked.held_s if self._holds(asked) else asked.experts_s
             low, high = log_s(raw.seconds[_LOW]), log_s(raw.seconds[_HIGH])
         if asked.limit_s:
             point_s = max(1.0, min(point_s, asked.limit_s))
@@ -351,10 +356,11 @@ class StackedDurations:
         )
         return Ending(outcome, min(ending.fails_early, outcome.failed))
 
-    def _holds(self, user: Hashable) -> bool:
-        """Whether the hold has not made things worse lately, for this user, as far as is known, and for everyone."""
-        own = self._hold_of.get(user) or _Hold()
-        general = self._hold.gain / self._hold.count if self._hold.count else 0.0
+    def _holds(self, asked: _Asked) -> bool:
+        """Whether the hold has not made things worse lately, for this user, as far as is known, and for everyone; of
+        jobs that go by their own work apart from the others."""
+        own, everyone = self._hold_of.get((asked.who, asked.by_work)) or _Hold(), self._hold[asked.by_work]
+        general = everyone.gain / everyone.count if everyone.count else 0.0
         return own.gain + _HOLD_TRUST_JOBS * general >= 0.0
 
     def group_of(self, record: JobRecord) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from array import array
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,7 @@ from analyzers.types import JobRecord
 from predictors.boosted_outcome import kind_of_end
 from predictors.conformal import LEVELS, AdaptiveBounds
 from predictors.forecast import FORECAST_LEVELS, Forecast
-from predictors.stacked import COLUMNS, FIRST_TRAINING_JOBS, StackedDurations, events
+from predictors.stacked import COLUMNS, FIRST_TRAINING_JOBS, StackedDurations, _Asked, events
 
 TREES = 2
 
@@ -153,3 +154,14 @@ def test_a_job_killed_at_its_limit_counts_as_a_timeout_whatever_it_is_called(rec
     assert kind_of_end(failed) == "timeout"
     assert kind_of_end(replace(failed, duration_s=10.0)) == "failed"
     assert kind_of_end(replace(failed, outcome=None)) == ""
+
+
+def test_the_hold_of_jobs_that_go_by_their_own_work_is_judged_apart() -> None:
+    model = StackedDurations()
+    asked = {
+        by_work: _Asked(array("f"), 1.0, None, 1.0, "group", who="ann", by_work=by_work) for by_work in (False, True)
+    }
+    for _ in range(20):  # boosting knows better than what this user did last, and nothing of what runs of a work tell
+        model._hold[True].learn(-0.5, 1.0)
+        model._hold[False].learn(0.5, 1.0)
+    assert {by_work: model._holds(each) for by_work, each in asked.items()} == {False: True, True: False}
