@@ -44,8 +44,9 @@ from benchmarks.scheduling import PROCESSORS
 from benchmarks.semantic_scheduling import CLUSTER, GENERATORS, Case, estimates, kept
 from predictors.boosted_outcome import kind_of_end
 from predictors.stacked import StackedDurations
-from schedmate.scheduler import ClusterSpec, Hints, Job
-from schedmate.simulator import Estimates, Result, policy_named, shaken, simulate
+from schedmate.scheduler import POLICIES, ClusterSpec, Hints, Job
+from schedmate.scheduler.early_lane import Early
+from schedmate.simulator import Estimates, Result, shaken, simulate
 from schedmate.simulator.conditions import Conditions
 from schedmate.simulator.estimates import Restarts
 from schedmate.simulator.load import at_load
@@ -198,12 +199,12 @@ def of_trace(records: Sequence[JobRecord], hints: Mapping[str, Hints], seed: int
     return Workload(shaken(records, seed), early, cluster, lambda: Known(hints))
 
 
-def rows(workload: Workload, times: str, seed: int) -> Iterator[tuple[str, Row]]:
-    """The rows of one workload."""
+def rows(workload: Workload, times: str, seed: int, which: Sequence[str], rules: Early) -> Iterator[tuple[str, Row]]:
+    """The rows of one workload; ``which`` of `SAID`, the first of which comes in any case."""
     predicted: dict[str, float] = {}
-    for said in SAID:
+    for said in (said for said in SAID if said == SAID[0] or said in which):
         saying = Saying(workload.estimates(), times, chances(said, workload.early, predicted, seed))
-        policy = policy_named("core" if said == "off" else "core+early")
+        policy = POLICIES["core"] if said == "off" else POLICIES["core"].with_early(rules)
         result = simulate(workload.records, workload.cluster, policy, saying, conditions=NOTHING_SAVED)
         predicted = saying.said if said == "off" else predicted
         yield said, row(result, workload.early)
@@ -227,6 +228,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--generator", choices=tuple(GENERATORS), action="append", help="default: both")
     parser.add_argument("--trace", type=Path, help="kth_sp2.swf.gz, in place of the generators")
     parser.add_argument("--times", choices=TIMES, action="append", help="default: both")
+    parser.add_argument("--said", choices=SAID, action="append", help="rows beside *off*; default: all")
+    parser.add_argument("--least", type=float, default=Early().least, help="chance from which on a job is tried")
     parser.add_argument("--seeds", type=int, default=4, help="how many (default 4)")
     parser.add_argument("--first", type=int, default=1, help="the first seed (default 1)")
     parser.add_argument("--jobs", type=int, default=600, help="jobs of a workload (default 600)")
@@ -237,7 +240,7 @@ def main(words: Sequence[str] | None = None) -> None:
         found: dict[tuple[str, str], list[Row]] = {}
         for seed, workload in workloads:
             for times in asked.times or TIMES:
-                for said, each in rows(workload, times, seed):
+                for said, each in rows(workload, times, seed, asked.said or SAID, Early(least=asked.least)):
                     found.setdefault((times, said), []).append(each)
                     print(f"  {name} seed {seed}: {times}, {said} {each}", file=sys.stderr, flush=True)
         print("\n".join(table(name, found)), flush=True)
