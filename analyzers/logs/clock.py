@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 
 from analyzers.logs.dates import NO_YEAR
@@ -10,6 +11,15 @@ from analyzers.logs.dates import NO_YEAR
 #: Unix seconds below which a time has no year.
 DATED_FROM = datetime(NO_YEAR + 2, 1, 1, tzinfo=UTC).timestamp()
 _DAY_S = 86400.0
+_LAGS = 16
+#: What is written now and has a time that is further from now was written by another clock, or comes late as a rule.
+_CLOCKS_APART_S = 10.0
+#: A clock is ahead where so many lines say so: one alone may name a time to come.
+_FEWEST_AHEAD = 3
+#: A time so much earlier than the one before it is of a clock that was set back (the end of summer time).
+_SET_BACK_S = 60.0
+#: No clock is further off.
+_FURTHEST_S = 100 * 366 * _DAY_S
 
 
 @dataclass(slots=True)
@@ -63,3 +73,27 @@ def present_after(now: datetime, last: float) -> float:
         return present
     passed = (present - last) % _DAY_S
     return last + passed if passed < _DAY_S / 2 else last
+
+
+@dataclass(slots=True)
+class Lags:
+    """How much later than their time stamps the latest lines were seen, while a log is followed."""
+
+    _known: deque[float] = field(default_factory=lambda: deque(maxlen=_LAGS))
+    _last: float = 0.0
+
+    def note(self, arrived: float, time: float) -> None:
+        """A line with that time was seen at ``arrived``, both in seconds; a time without a year tells nothing."""
+        if time <= DATED_FROM or abs(arrived - time) > _FURTHEST_S:
+            return
+        if time < self._last - _SET_BACK_S:
+            self._known.clear()
+        self._last = time
+        self._known.append(arrived - time)
+
+    def behind_s(self) -> float:
+        """By how much the log's clock is behind the follower's (less than 0: ahead); 0 where that is not known."""
+        ahead = sum(lag < -_CLOCKS_APART_S for lag in self._known)
+        lags = [lag for lag in self._known if ahead >= _FEWEST_AHEAD or lag >= -_CLOCKS_APART_S]
+        least = min(lags, default=0.0)
+        return least if abs(least) > _CLOCKS_APART_S else 0.0

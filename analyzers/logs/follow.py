@@ -32,8 +32,6 @@ _LEAST_READ_BYTES = 200
 _FEW = 16
 _READ_KINDS = frozenset({"rank", "node", "job"})
 _GROWTHS = 32
-#: What is written now and has a time that is further from now was written by another clock, or comes late as a rule.
-_CLOCKS_APART = timedelta(seconds=10)
 
 Warn = Callable[[str], None]
 
@@ -119,8 +117,7 @@ class Followed:
     def assess(self, now: datetime, passed_s: float) -> None:
         """What the log amounts to at ``now``; ``passed_s`` are the follower's own seconds, for logs that only count
         epochs and have no times."""
-        apart = timedelta(seconds=min(self.tracker.lags, default=0.0))
-        self.tracker.now = (now - apart if abs(apart) > _CLOCKS_APART else now).replace(tzinfo=None)
+        self.tracker.now = (now - timedelta(seconds=self.tracker.lags.behind_s())).replace(tzinfo=None)
         self.tracker.end()
         found = assess(self.tracker)
         step = found.current_step, found.current_epoch
@@ -166,7 +163,7 @@ class Follower:
         detail = Detail.of_each(len(self.logs) + len(found))
         for file in found:
             self._known.add(file.path)
-            here = datetime.now().astimezone()
+            here = datetime.now(self._begun.tzinfo)
             tracker = Tracker(now=here.replace(tzinfo=None), zone=here.tzinfo, limits=limits)
             tracker.begin(file.name, file.rank)
             log = self.logs[file.name] = Followed(file, tracker, is_packed=_is_packed(file.path))
@@ -190,7 +187,7 @@ class Follower:
 
     def assess(self, most: int, passed_s: float) -> list[Followed]:
         """Assess the logs whose turn it is, so many at most."""
-        now = datetime.now().astimezone()
+        now = datetime.now(self._begun.tzinfo)  # no summer time begins or ends in it
         done = []
         for _ in range(min(most, len(self._turn))):
             self._turn.rotate(-1)

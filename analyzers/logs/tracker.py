@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 
 from analyzers.logs.checkpoints import Saved, SaveWatch
-from analyzers.logs.clock import DATED_FROM, Clock, present_after
+from analyzers.logs.clock import Clock, Lags, present_after
 from analyzers.logs.ending import End, EndWatch
 from analyzers.logs.fields import Role
 from analyzers.logs.formats import LogFormat, known_formats
@@ -24,7 +24,6 @@ from analyzers.logs.table import Table
 #: A date that a line holds but does not begin with is its time stamp within so many characters.
 _STAMP_WITHIN = 100
 _BLOCK_LINES = 20
-_LAGS = 16
 #: Totals that are named equally plainly; the first that the step has not passed counts.
 _MAX_PLANNED = 4
 #: A bar within so many lines of the words for an evaluation is its own.
@@ -73,7 +72,7 @@ class Tracker:
     order: int = 0
     last_time: float | None = None
     arrived: float | None = None
-    lags: deque[float] = field(default_factory=lambda: deque(maxlen=_LAGS))
+    lags: Lags = field(default_factory=Lags)
     finished_at: int = -1
     signs: Signs = field(default_factory=lambda: Signs(USUAL.signs))
     intervals: dict[PauseKind, int] = field(default_factory=dict)
@@ -221,19 +220,20 @@ class Tracker:
         """A line without a step: its time, and what it says about the job's end."""
         if not text or text.isspace():
             return
-        if time is None:
-            time = strip_prefix(text).time or time_within(text, _STAMP_WITHIN)
+        begins = strip_prefix(text).time if time is None or self.arrived is not None else None
+        time = time or begins or time_within(text, _STAMP_WITHIN)
         self._line_time = self._line_time or time
         self._since_stamp += 1
         if time is not None:
-            self._stamp(self._clock.seconds(time), number, text)
+            self._stamp(self._clock.seconds(time), number, text, is_own=begins is not None)
         record = Record(self._file, number, text[: self.limits.text], self.order, 0, time=self._clock.last)
         self._watch.line(record, is_stamped=time is not None)
 
-    def _stamp(self, time: float, number: int, text: str) -> None:
+    def _stamp(self, time: float, number: int, text: str, *, is_own: bool = True) -> None:
+        """A line has a time; ``is_own``: when it was written, rather than one that it may speak of."""
         self.last_time = self.latest[self._file] = time
-        if self.arrived is not None and time > DATED_FROM:
-            self.lags.append(self.arrived - time)
+        if self.arrived is not None and is_own:
+            self.lags.note(self.arrived, time)
         self.begins.setdefault(self._file, time)
         self._stamps.append(time)
         self._since_stamp = 0

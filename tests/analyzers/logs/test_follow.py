@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -183,6 +184,51 @@ def test_a_log_by_another_clock_is_no_stall_and_hides_none(ahead_s: int, tmp_pat
     for passed, wanted in ((20, None), (80, None), (100, "stall")):
         one.assess(datetime.now().astimezone() + timedelta(seconds=30 * 89 + passed), 30.0 * 89 + passed)
         assert one.progress.anomaly == wanted
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "the certificate of the registry is valid until 2031-01-01 00:00:00\n",
+        "2031-01-01 00:00:00 the lease ends\n",
+        "9999-12-31 23:59:59 no end\n",
+        "1970-01-01 00:00:03 the clock is not set yet\n",
+    ],
+)
+@pytest.mark.parametrize("lines_after", [1, 3, 20])
+def test_one_line_that_names_another_time_is_no_other_clock(line: str, lines_after: int, tmp_path: Path) -> None:
+    assert _by_clock(tmp_path, lambda at: 0, 57, {57 - lines_after: line}) == [None, None, "stall"]
+
+
+@pytest.mark.parametrize("change_s", [3600, -3600, 300, -300])
+@pytest.mark.parametrize("lines_after", [1, 2, 4, 20])
+def test_a_clock_that_is_set_anew_is_no_stall(change_s: int, lines_after: int, tmp_path: Path) -> None:
+    """Summer time begins or ends, or a node's clock is set right, while its log is followed."""
+    found = _by_clock(tmp_path, lambda at: change_s if at > 57 - lines_after else 0, 57, {})
+    assert found[:2] == [None, None]
+    if lines_after > 3 or change_s < 0:
+        assert found[2] == "stall"
+
+
+def _by_clock(folder: Path, ahead_s: Callable[[int], int], lines: int, more: dict[int, str]) -> list[str | None]:
+    """The anomalies told 20, 80 and 140 s after the last line of a log with a step each 30 s; ``ahead_s`` is how far
+    its clock is ahead then."""
+    log = folder / "a.log"
+    log.write_text("starting\n")
+    follower = _follower(log)
+    begun = datetime.now()
+    for at in range(1, lines + 1):
+        time = begun + timedelta(seconds=30 * at + ahead_s(at))
+        follower.poll(30.0 * at)
+        with log.open("a") as stream:
+            stream.write(f"{time:%Y-%m-%d %H:%M:%S} {_steps(at, at + 1)}{more.get(at, '')}")
+        follower.poll(30.0 * at)
+    one = follower.logs["a.log"]
+    told: list[str | None] = []
+    for passed in (20, 80, 140):
+        one.assess(datetime.now().astimezone() + timedelta(seconds=30 * lines + passed), 30.0 * lines + passed)
+        told.append(one.progress.anomaly)
+    return told
 
 
 def test_a_log_that_has_times_later_keeps_to_them(tmp_path: Path) -> None:

@@ -47,3 +47,48 @@ def test_a_rank_fails_at_the_time_that_the_others_say(ahead_s: tuple[int, ...], 
 def test_of_two_clocks_the_later_one_is_believed(tmp_path: Path) -> None:
     assert _read(tmp_path, (-300, 0), 20).anomaly is None
     assert _read(tmp_path, (0, -300), 100).anomaly == "stall"
+
+
+def _attempt(path: Path, begun: datetime, steps: range, *more: str) -> datetime:
+    """One attempt's log; when its last line was written."""
+    times = [begun + timedelta(seconds=_GAP_S * at) for at in range(len(steps))]
+    lines = [f"{time:%Y-%m-%d %H:%M:%S} step {step}/900 loss 2.1" for step, time in zip(steps, times, strict=True)]
+    lines += [f"{times[-1]:%Y-%m-%d %H:%M:%S} {text}" for text in more]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+    return times[-1]
+
+
+_FAILS = ("Traceback (most recent call last):", "RuntimeError: CUDA error: misaligned address")
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+@pytest.mark.parametrize("attempts", [2, 3, 5])
+@pytest.mark.parametrize("failing", [(), _FAILS])
+def test_a_job_that_is_started_anew_has_no_other_clock(
+    ranks: int, attempts: int, failing: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Attempts hours apart print the same steps again: the last one neither stalls nor has failed by then."""
+    for attempt in range(attempts):
+        is_last = attempt == attempts - 1
+        for rank in range(ranks):
+            log = tmp_path / f"attempt_{attempt}" / (f"rank{rank}.log" if ranks > 1 else "train.log")
+            more = failing if not is_last and rank == ranks // 2 else ()
+            end = _attempt(log, _BEGUN + timedelta(hours=2 * attempt), range(50, 80), *more)
+    for passed_s, wanted in ((20, None), (400, "stall")):
+        found = read_progress(tmp_path, now=end + timedelta(seconds=passed_s))
+        assert (found.anomaly, found.ended) == (wanted, None)
+
+
+def test_a_clock_that_was_set_right_is_not_ahead_any_more(tmp_path: Path) -> None:
+    """The first rank's clock was ahead by minutes, until a few steps ago."""
+    for right in range(8):
+        for rank in range(4):
+            times = [
+                _BEGUN + timedelta(seconds=_GAP_S * at + (400 if rank == 0 and at < 60 - right else 0))
+                for at in range(60)
+            ]
+            lines = [f"{time:%Y-%m-%d %H:%M:%S} step {at}/900 loss 2.1" for at, time in enumerate(times, 1)]
+            (tmp_path / f"rank{rank}.log").write_text("\n".join(lines) + "\n")
+        found = read_progress(tmp_path, now=_BEGUN + timedelta(seconds=_GAP_S * 59 + 20))
+        assert found.anomaly is None, right
