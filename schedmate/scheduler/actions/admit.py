@@ -38,6 +38,7 @@ def admit(state: State, tx: Transaction, now: float) -> None:
         for slot in _without_plan(state, layer):
             tx.release(slot)
         _start_reserved(state, trial, now)
+    layer.due_s = layer.turn_s = math.inf
     _Heads(state, tx, trial, now).start_all()
 
 
@@ -82,10 +83,11 @@ def _is_settled(trial: Trial, slot: int) -> bool:
 
 
 def settle(state: State, tx: Transaction, now: float) -> None:
-    """Comes last: brings the plans in step with what was started, starts what they promise for now, and tells what they
-    promise."""
+    """Comes last: brings the plans in step with what was started, starts what they promise for now, reserves for the
+    heads that are next then, and tells what is promised."""
     layer, before = state.layer, len(tx.started)
-    _start_what_is_due(state, tx, now)
+    while _start_what_is_due(state, tx, now):
+        _Heads(state, tx, Trial(state, tx, now), now).start_all()
     tell(state)
     if layer is not None and _without_plan(state, layer):
         layer.due_s = now
@@ -93,8 +95,10 @@ def settle(state: State, tx: Transaction, now: float) -> None:
         layer.turn_s = min(layer.turn_s, now + NEXT_TURN_S)  # who stands by may have a reservation now
 
 
-def _start_what_is_due(state: State, tx: Transaction, now: float) -> None:
+def _start_what_is_due(state: State, tx: Transaction, now: float) -> bool:
+    """Renews the plans, and starts what they promise for now until there is no more; whether there was anything."""
     renew_plans(state, tx, now)
+    before = len(tx.started)
     layer, waits = state.layer, state.policy.guarantees or state.policy.starts_by_plan
     while layer is not None and waits and any(p.start_s <= now for plans in state.reservations.values() for p in plans):
         trial = Trial(state, tx, now)
@@ -104,8 +108,9 @@ def _start_what_is_due(state: State, tx: Transaction, now: float) -> None:
                 _start_as_planned(trial, slot, found)
                 break
         else:
-            return
+            break
         renew_plans(state, tx, now)
+    return len(tx.started) > before
 
 
 def _planned(state: State, trial: Trial, slot: int, now: float) -> Found | None:
@@ -202,7 +207,6 @@ class _Heads:
         self._barred: dict[tuple[int, int], float] = {}
         self._blocked: list[int] = list(self._layer.reserved)
         self._opens: dict[tuple[float, tuple[int, ...]], tuple[int, ...]] = {}
-        self._layer.due_s = self._layer.turn_s = math.inf
         if state.policy.reservations == math.inf and Queueing.STRICT not in self._layer.tree.queueing:
             return  # there is no counting to infinity
         for pool, plans in state.reservations.items():

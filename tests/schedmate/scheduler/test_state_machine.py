@@ -167,6 +167,7 @@ def test_long_run_of_a_gated_policy(policy: str) -> None:
         ("conservative", 1333, 60),  # a start planned for the end of a job of no length that did not end
         ("conservative", 2118, 60),
         ("core, best effort", 1322, 60),  # whoever made way could start on another pool, and nobody was woken
+        ("core at once", 102, 160),  # the first started at the end of a cycle, and the next had no reservation yet
     ],
 )
 def test_what_once_went_wrong(policy: str, seed: int, events: int) -> None:
