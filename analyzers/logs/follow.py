@@ -49,21 +49,29 @@ class Followed:
     _plain: Plain = field(default_factory=Plain)
     _cutter: Cutter = field(default_factory=Cutter)
     _told_rest: bool = True
+    _is_copy: bool = False
+    #: A file that began anew may be a copy up to where it was before, while it grows at each look.
+    _copied_to: int = 0
     _moves: deque[float] = field(default_factory=lambda: deque(maxlen=_GROWTHS))
     _step: tuple[int | None, float | None] = (None, None)
 
     def read(self, detail: Detail, warn: Warn, arrived: float | None = None) -> bool:
         """Read what was added; True when something was. ``arrived`` is when, in seconds; None for what was there
-        before."""
-        self.tracker.arrived = arrived
+        before. What a file begins with may be a copy of what was there before, and tells no time either."""
+        self.tracker.arrived = None if self._is_copy else arrived
         try:
             stat = self.file.path.stat()
             if stat.st_size == self._offset and stat.st_ino == self._inode:
+                self._copied_to = 0
                 return self._tell_rest()
-            if stat.st_ino != self._inode or stat.st_size < self._offset:
+            is_anew = stat.st_ino != self._inode or stat.st_size < self._offset
+            self._is_copy = is_anew or not self._offset or self._offset < self._copied_to
+            self.tracker.arrived = arrived if is_anew or not self._is_copy else None
+            if is_anew:
                 if self._inode and stat.st_ino != self._inode:
                     self._read_rotated(detail)
                 self._start_anew(stat.st_ino)
+                self.tracker.arrived = None
             if stat.st_size == 0:
                 return False
             with self.file.path.open("rb") as stream:
@@ -92,7 +100,7 @@ class Followed:
             return
 
     def _start_anew(self, inode: int) -> None:
-        self._offset, self._inode = 0, inode
+        self._copied_to, self._offset, self._inode = self._offset, 0, inode
         self._plain, self._cutter = Plain(), Cutter()
 
     def _blocks(self, read: Callable[[int], bytes], until: int) -> Iterator[tuple[int, bytes]]:
@@ -129,8 +137,10 @@ class Followed:
         self.progress = found
 
     def _is_still(self, found: Progress, passed_s: float) -> bool:
-        """Whether a log without time stamps or steps has not moved for far longer than it used to."""
-        if "time" not in found.not_understood or found.current_step is not None or len(self._moves) < 4:
+        """Whether a log without time stamps, and without steps that were seen coming, has not moved for far longer than
+        it used to."""
+        is_seen = found.current_step is not None and not self._is_copy
+        if "time" not in found.not_understood or is_seen or len(self._moves) < 4:
             return False
         return passed_s - self._moves[-1] > stall_after_s(list(self._moves))
 

@@ -7,7 +7,6 @@ one name to their jobs. Where one of two records of an id does not say whose it 
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -24,6 +23,8 @@ MOST_NODES = 4096
 _SHARE_DROPPED = 10
 _LONGEST_TEXT_CHARS = 300
 _PATIENCE_S = 20.0
+#: A time further from 1970 is none: there is no date for it.
+_FURTHEST_S = 10_000 * 366 * 86_400.0
 _CATEGORIES = frozenset(get_args(Category))
 _FIRST_COLUMNS = (
     "job_id", "attempt", "at_s", "category", "subcategory", "user", "work", "failure", "own_code", "nodes",
@@ -107,7 +108,7 @@ class FileFailureStore:
 
     def latest_s(self) -> float | None:
         """When the last one ended; None where there is none."""
-        found = next(self._raw("MAX(at_s)"), (None,))[0]
+        found = next(self._raw("MAX(at_s)", "WHERE at_s BETWEEN ? AND ?", (-_FURTHEST_S, _FURTHEST_S)), (None,))[0]
         return float(found) if isinstance(found, int | float) else None
 
     def __len__(self) -> int:
@@ -167,7 +168,7 @@ def _lacking(db: sqlite3.Connection) -> list[str]:
 
 def _row(record: FailureRecord) -> tuple[Any, ...]:
     """A record as it is kept: bounded, without secrets. Raises `UserError` for one that makes no sense."""
-    if not math.isfinite(record.at_s) or record.category not in _CATEGORIES or not record.job_id:
+    if not abs(record.at_s) <= _FURTHEST_S or record.category not in _CATEGORIES or not record.job_id:
         raise UserError(f"job {record.job_id!r} can not be remembered", "it needs a number, a time and a category")
     texts = (record.subcategory, record.user, record.work, record.failure)
     subcategory, user, work, failure = (_short(text) for text in texts)
@@ -198,6 +199,8 @@ def _record(row: tuple[Any, ...]) -> FailureRecord | None:
     accused = "" if accused is None else accused
     texts = (job_id, subcategory, user, work, failure, nodes, culprits, data, accused)
     if category not in _CATEGORIES or not isinstance(at_s, int | float) or not isinstance(attempt, int):
+        return None
+    if not abs(at_s) <= _FURTHEST_S:
         return None
     if not all(isinstance(text, str) for text in texts):
         return None

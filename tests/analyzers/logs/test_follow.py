@@ -231,6 +231,47 @@ def _by_clock(folder: Path, ahead_s: Callable[[int], int], lines: int, more: dic
     return told
 
 
+@pytest.mark.parametrize("is_stamped", [False, True])
+@pytest.mark.parametrize("way", ["replaced", "emptied", "cut"])
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_a_log_that_is_copied_whole_again_and_again_stalls(
+    is_stamped: bool, way: str, end: str, tmp_path: Path
+) -> None:
+    """A job that stands still while somebody writes all of its log anew each minute."""
+    log = tmp_path / "a.log"
+    begun = datetime.now()
+
+    def copy(steps: int) -> None:
+        times = [begun + timedelta(seconds=20 * at) for at in range(1, steps)]
+        lines = [f"{time:%Y-%m-%d %H:%M:%S} " if is_stamped else "" for time in times]
+        text = "\n".join(line + f"step {at}/900 loss 2.5" for at, line in enumerate(lines, 1)) + end
+        if way == "replaced":
+            (tmp_path / "new").write_text(text)
+            (tmp_path / "new").rename(log)
+            return
+        log.write_text("" if way == "emptied" else text[:20])
+        if log.exists() and steps > 2:
+            follower.poll(60.0 * minute)
+        log.write_text(text)
+
+    follower, minute = _follower(_written(log)), 0
+    told = []
+    for minute in range(1, 40):
+        copy(3 * min(minute, 24) + 1)
+        follower.poll(60.0 * minute)
+        follower.poll(60.0 * minute + 1)
+        one = follower.logs["a.log"]
+        one.assess(begun.astimezone() + timedelta(seconds=60 * minute), 60.0 * minute)
+        told.append(one.progress.anomaly)
+    assert told[:24] == [None] * 24
+    assert told[-1] == "stall"
+
+
+def _written(log: Path) -> Path:
+    log.write_text("starting\n")
+    return log
+
+
 def test_a_log_that_has_times_later_keeps_to_them(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("starting\n")

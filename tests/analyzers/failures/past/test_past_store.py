@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sqlite3
@@ -227,6 +228,23 @@ def test_rows_that_somebody_else_spoilt_are_left_out(tmp_path: Path) -> None:
         db.execute("UPDATE ended SET nodes = NULL WHERE job_id = '1'")
         db.commit()
     assert [each.job_id for each in kept.since(0)] == ["2"]
+
+
+@pytest.mark.parametrize("at_s", ["9e999", "-9e999", "1e300", "NULL", "'soon'"])
+def test_a_row_with_a_time_that_is_none_spoils_no_other(at_s: str, tmp_path: Path) -> None:
+    from analyzers.failures.past import rank_nodes
+
+    kept = store(tmp_path)
+    kept.add(record(str(number), at_s=float(number), nodes=("n1",)) for number in range(4))
+    whole = rank_nodes(each for each in kept.since(-1e18) if each.job_id != "2")
+    with closing(sqlite3.connect(kept.path)) as db:
+        db.execute(f"UPDATE ended SET at_s = {at_s} WHERE job_id = '2'")
+        db.commit()
+    assert [each.job_id for each in kept.since(-math.inf)] == ["0", "1", "3"]
+    assert kept.latest_s() == 3.0
+    assert rank_nodes(kept.since(-math.inf)) == whole
+    with pytest.raises(UserError):
+        kept.add([record("4", at_s=1e300)])
 
 
 def test_an_end_far_in_the_future_is_a_mistake_of_the_file() -> None:
