@@ -50,8 +50,9 @@ _LOWEST_PROVEN_RATE = 1e-4
 _MOST_RIVALS = 6
 #: One failure is not blamed on a node for good, whoever tells it.
 _FEWEST_FAILURES = 2
-#: Fewer since it turned bad name no node: two accidents of hardware meet within days on one of a hundred good ones.
+#: Fewer since it turned bad name no node, unless the platform itself tells of two.
 _FEWEST_TO_NAME = 3
+_PLATFORM_COUNTS = 1.5
 #: Powers of ten of evidence that must be left when one user's failures are taken away, where no platform says anything.
 _LEFT_WITHOUT_ONE_USER = 1.0
 _DAY_S = 86_400.0
@@ -163,7 +164,7 @@ class _Ranking:
     def _ended_enough(self, node: int) -> bool:
         """Whether the bar is reached by enough failures since the node may have turned bad, one of each user."""
         users = len(np.unique(self.starts.user[self.job_of[self.rows_of.get(node, _NONE)]]))
-        many = users + int(self.proven[node]) >= _FEWEST_TO_NAME
+        many = users + _PLATFORM_COUNTS * int(self.proven[node]) >= _FEWEST_TO_NAME
         return many and log10_mean(self._bets(node, fewest=_FEWEST_TO_NAME)) >= self._needed()
 
     def _holds_without_any_user(self, node: int) -> bool:
@@ -212,8 +213,9 @@ class _Ranking:
             worth += one_for_each(users[days >= day], each[days >= day])
             return worth
 
-        def failures_since(day: int) -> int:
-            return len(np.unique(users[days >= day])) + int(np.count_nonzero(proven_days >= day))
+        def failures_since(day: int) -> float:
+            told = int(np.count_nonzero(proven_days >= day))
+            return len(np.unique(users[days >= day])) + _PLATFORM_COUNTS * told
 
         failed_days = map(int, np.unique(np.concatenate([days, proven_days])))
         turned = [since(day) for day in failed_days if fewest == 1 or failures_since(day) >= fewest]
