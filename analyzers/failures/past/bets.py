@@ -10,8 +10,8 @@ import numpy as np
 from analyzers.failures.past.starts import Counts, Indexes
 
 #: How a bad node shows itself: the share of its failures that the platform tells of, the share that only the job's log
-#: calls a node's fault, and how likely that is: one as likely as another.
-_SHOWS = ((0.05, 0.05, 0.25), (0.5, 0.05, 0.25), (0.05, 0.5, 0.25), (0.45, 0.45, 0.25))
+#: calls a node's fault, and how likely that is: the kernel's log tells most often.
+_SHOWS = ((0.05, 0.05, 0.25), (0.5, 0.05, 0.3), (0.05, 0.5, 0.2), (0.45, 0.45, 0.25))
 #: Shares of its jobs that a bad node ends, one as likely as another, each with each of those.
 ENDS, BY_PLATFORM, BY_LOG, _LIKELY = (
     np.array([(ends, *shows)[at] for ends in np.linspace(0.05, 0.95, 19) for shows in _SHOWS]) for at in range(4)
