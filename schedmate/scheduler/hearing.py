@@ -47,18 +47,18 @@ class Hearing:
         hints = job.hints
         if hints is None or hints.expected_s is None:
             return job
-        found = self._believed(_owner(job), hints, job.limit_s is not None)
+        found = self._believed(job, hints)
         return job if found is hints else replace(job, hints=found)
 
-    def _believed(self, owner: str, hints: Hints, has_limit: bool) -> Hints:
+    def _believed(self, job: Job, hints: Hints) -> Hints:
         """The times as far as the gate lets them pass; what the owner's jobs usually last where it does not and there
         is no limit to go by. How much memory is wanted and how busy the GPUs will be gains nobody a place."""
         if hints.expected_s is None or hints.high_s is None:
             return hints
-        who = owner, hints.source
+        who = _owner(job), hints.source
         factor = self.gate.factor(who)
         if factor is None:
-            usual_s = None if has_limit else self.gate.usual_s(who)
+            usual_s = self.gate.usual_s(who) if job.limit_s is None else None
             expected_s, high_s = usual_s or (None, None)
             return replace(hints, expected_s=expected_s, high_s=high_s)
         if factor == 1.0:
@@ -72,10 +72,9 @@ class Hearing:
 
     def changed(self, slot: int, hints: Hints | None) -> Hints | None:
         """There are other hints about a job; what is believed of them. ``ValueError`` if the slot holds no job."""
-        self._state.table.present(slot)
-        claim = self._claims[slot]
+        job = self._state.table.present(slot)
         self._note(slot, hints)
-        return hints if hints is None else self._believed(claim.owner, hints, self._has_limit(slot))
+        return hints if hints is None else self._believed(job, hints)
 
     def _note(self, slot: int, hints: Hints | None) -> None:
         claim, table = self._claims[slot], self._state.table
@@ -150,11 +149,8 @@ class Hearing:
         for slot in slots:
             claim = self._claims[slot]
             if self._state.table.live[slot] is not None and claim.hints is not None:
-                believed = self._believed(claim.owner, claim.hints, self._has_limit(slot))
+                believed = self._believed(self._state.table.present(slot), claim.hints)
                 change_hints(self._state, slot, believed, now)
-
-    def _has_limit(self, slot: int) -> bool:
-        return self._state.table.present(slot).limit_s is not None
 
 
 def _owner(job: Job) -> str:

@@ -134,19 +134,19 @@ def _undo_limits(state: State, slot: int, _: object, end_s: float) -> None:
 
 
 def _undo_leave(state: State, slot: int, _: object, by_s: float) -> None:
-    leaving = the_layer(state).leaving
-    if slot in leaving.ends_s:
-        leaving.remove(slot)
-    if by_s < math.inf:
-        leaving.add(slot, by_s)
+    _put_as_it_was(the_layer(state).leaving, slot, by_s)
 
 
 def _undo_try(state: State, slot: int, _: object, due_s: float) -> None:
-    trying = the_layer(state).trying
-    if slot in trying.ends_s:
-        trying.remove(slot)
-    if due_s < math.inf:
-        trying.add(slot, due_s)
+    _put_as_it_was(the_layer(state).trying, slot, due_s)
+
+
+def _put_as_it_was(times: ExpectedEnds, slot: int, at_s: float) -> None:
+    """Infinite: the slot was not there."""
+    if slot in times.ends_s:
+        times.remove(slot)
+    if at_s < math.inf:
+        times.add(slot, at_s)
 
 
 def _undo_hold(state: State, slot: int, entry: Entry, _: float) -> None:
