@@ -44,8 +44,9 @@ DEFAULT_BYTES_MAX = 64 << 20
 _ENTRY_BYTES_MAX = 256 << 10
 #: Readings kept under one key: work dirs that differ although command and first file are the same.
 _READINGS_MAX = 4
-#: The folder's size is looked at every so many writes; so much it may grow over its limit meanwhile.
-_WRITES_PER_SWEEP = 16
+#: The folder's size is looked at when an entry is written whose name begins so: about one of sixteen, in whatever
+#: process, as most live for a single write. So many it may grow over its limit meanwhile.
+_SWEPT_AFTER = "0"
 _LEFTOVER_AGE_S = 3600.0
 _SUFFIX = ".reading.json"
 
@@ -59,7 +60,6 @@ class ReadingCache:
     def __init__(self, folder: Path, limit_bytes: int = DEFAULT_BYTES_MAX) -> None:
         self._folder = folder
         self._limit_bytes = limit_bytes
-        self._writes = 0
 
     def find(self, submission: Submission) -> SourceFacts | None:
         """The reading of this submission's content, where it is known."""
@@ -96,17 +96,16 @@ class ReadingCache:
                 entry.pop()
             if entry:
                 self._write(path, data)
+                if path.name.startswith(_SWEPT_AFTER):
+                    self._sweep()
         except (OSError, ValueError, TypeError):
             return
-        self._writes += 1
-        if self._writes % _WRITES_PER_SWEEP == 1:
-            self._sweep()
 
     def clear(self) -> None:
         """Remove every entry."""
         for path, _, _ in self._entries():
             with contextlib.suppress(OSError):
-                path.unlink()
+                os.unlink(path)  # noqa: PTH108 - there are tens of thousands of names
 
     def _path(self, submission: Submission) -> Path:
         return self._folder / f"{_key(submission)}{_SUFFIX}"
@@ -121,7 +120,7 @@ class ReadingCache:
             Path(name).unlink(missing_ok=True)
             raise
 
-    def _entries(self) -> Iterator[tuple[Path, float, int]]:
+    def _entries(self) -> Iterator[tuple[str, float, int]]:
         """Every file of ours with its age and size in bytes."""
         now = time.time()
         try:
@@ -129,7 +128,7 @@ class ReadingCache:
                 for entry in listing:
                     if entry.name.endswith((_SUFFIX, ".tmp")):
                         status = entry.stat(follow_symlinks=False)
-                        yield Path(entry.path), now - status.st_mtime, status.st_size
+                        yield entry.path, now - status.st_mtime, status.st_size
         except OSError:
             return
 
@@ -137,11 +136,11 @@ class ReadingCache:
         """Drop what was left half written, and the least recently used entries above the limit."""
         total = 0
         for path, age_s, size in sorted(self._entries(), key=lambda e: e[1]):
-            is_leftover = path.suffix == ".tmp" and age_s > _LEFTOVER_AGE_S
+            half_written = path.endswith(".tmp")
             total += size
-            if is_leftover or (total > self._limit_bytes * 0.9 and path.suffix != ".tmp"):
+            if age_s > _LEFTOVER_AGE_S if half_written else total > self._limit_bytes * 0.9:
                 with contextlib.suppress(OSError):
-                    path.unlink()
+                    os.unlink(path)  # noqa: PTH108 - as above
                     total -= size
 
 

@@ -254,7 +254,10 @@ def test_no_place_to_keep_it_is_no_error(tmp_path: Path, kit: SimpleNamespace) -
         assert analyze(Submission(COMMAND, root), ReadingCache(folder)).value("epochs") == 3
 
 
-def test_it_stays_below_its_limit(tmp_path: Path, kit: SimpleNamespace) -> None:
+def test_it_stays_below_its_limit(tmp_path: Path, kit: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "analyzers.source.cache.reader_version", lambda: "any"
+    )  # names decide when the size is looked at
     limit = 60_000
     kept = ReadingCache(tmp_path / "kept", limit)
     root = kit.grow(tmp_path / "job", FILES)
@@ -267,12 +270,29 @@ def test_it_stays_below_its_limit(tmp_path: Path, kit: SimpleNamespace) -> None:
         analyze(Submission(f"{COMMAND} {seed}", root), kept)
         one = one or sum(p.stat().st_size for p in (tmp_path / "kept").glob("*.json"))
     size = sum(path.stat().st_size for path in (tmp_path / "kept").iterdir())
-    assert one < size <= limit + 16 * 2 * one
+    assert one < size <= limit + 40 * one
     assert not leftover.exists()
     assert kept.find(Submission(f"{COMMAND} 99", root)) is not None
     assert kept.find(Submission(f"{COMMAND} 0", root)) is None
     kept.clear()
     assert not list((tmp_path / "kept").glob("*.json"))
+
+
+def test_processes_of_one_reading_keep_its_limit_and_seldom_look_at_the_whole_folder(
+    tmp_path: Path, kit: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("analyzers.source.cache.reader_version", lambda: "any")
+    root, folder = kit.grow(tmp_path / "job", FILES), tmp_path / "kept"
+    swept: list[int] = []
+    sweep = ReadingCache._sweep
+    monkeypatch.setattr(ReadingCache, "_sweep", lambda self: (swept.append(1), sweep(self)))
+    sizes: list[int] = []
+    for seed in range(160):
+        analyze(Submission(f"{COMMAND} {seed}", root), ReadingCache(folder, 60_000))
+        sizes.append(sum(path.stat().st_size for path in folder.glob("*.json")))
+    assert 2 <= len(swept) <= 30
+    assert max(sizes) <= 60_000 + 60 * sizes[0]
+    assert sizes[-1] < 160 * sizes[0] / 2
 
 
 def _read_often(root: Path, folder: Path, seed: int) -> int:
