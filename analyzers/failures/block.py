@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from analyzers.logs.intake import clean, segments
+
+#: Lines are counted in pieces of so many bytes; where each line of a piece begins is looked for when somebody asks.
+_PIECE_BYTES = 2048
 
 
 class Block:
     """Some lines of a file. What a bar showed one after the other on one line are lines of their own here, so indexes
     (from 0) and the numbers of lines in the file are two things; ``first`` is the number of the first one."""
 
-    __slots__ = ("_numbers", "_starts", "data", "first")
+    __slots__ = ("_ends_to", "_numbers", "_starts", "_starts_in", "data", "first")
 
     def __init__(self, first: int, raw: bytes) -> None:
         self.first = first
         self.data = _utf8(raw)
         self._numbers: list[int] = []
-        self._starts: list[int] = []
+        self._starts: dict[int, int] = {}
+        self._starts_in: dict[int, list[int]] = {}
         if b"\r" in self.data or b"\b" in self.data:
             self._part_drawings()
+        #: How many lines end before each piece, and in all.
+        self._ends_to = list(accumulate(self._ends_in_pieces(), initial=0))
+
+    def _ends_in_pieces(self) -> Iterator[int]:
+        count, size = self.data.count, len(self.data)
+        return (count(b"\n", at, at + _PIECE_BYTES) for at in range(0, size, _PIECE_BYTES))
 
     def _part_drawings(self) -> None:
         parts: list[str] = []
@@ -34,7 +45,7 @@ class Block:
         return self  # nothing changes it
 
     def __len__(self) -> int:
-        return len(self.starts)
+        return self._ends_to[-1] + 1
 
     def number(self, index: int) -> int:
         """The number that a line has in the file."""
@@ -49,23 +60,41 @@ class Block:
         """Whether nothing else is shown on the same line after it."""
         return index + 1 == len(self) or self.number(index + 1) != self.number(index)
 
-    @property
-    def starts(self) -> list[int]:
-        """Where each line begins in ``data``."""
-        if not self._starts:
-            widths = map((1).__add__, map(len, self.data.split(b"\n")))
-            self._starts = list(accumulate(widths, initial=0))
-            self._starts.pop()
-        return self._starts
+    def start(self, index: int) -> int:
+        """Where a line begins in ``data``."""
+        known = self._starts.get(index) if index else 0
+        if known is not None:
+            return known
+        piece = bisect_left(self._ends_to, index) - 1
+        begins = self._starts_in.get(piece)
+        if begins is None:
+            at = piece * _PIECE_BYTES
+            ends = self.data[at : at + _PIECE_BYTES].split(b"\n")
+            begins = self._starts_in[piece] = list(accumulate((len(end) + 1 for end in ends), initial=at))
+        return begins[index - self._ends_to[piece]]
+
+    def indexes_of(self, ends: Sequence[int]) -> list[int]:
+        """The lines that matches end in, by the offsets behind them, which ascend."""
+        count, begin, ends_to = self.data.count, self.data.rfind, self._ends_to
+        found: list[int] = []
+        index, stop = -1, 0
+        for end in ends:
+            at = end - 1 if end > 0 else 0
+            if at >= stop:  # else it is the line before
+                piece = at // _PIECE_BYTES
+                index = ends_to[piece] + count(b"\n", piece * _PIECE_BYTES, at)
+                self._starts[index] = begin(b"\n", 0, at) + 1
+                stop = self.data.find(b"\n", at) + 1 or len(self.data) + 1
+            found.append(index)
+        return found
 
     def index_of(self, end: int) -> int:
         """The line that a match which ends at this offset ends in."""
-        return bisect_right(self.starts, max(0, end - 1)) - 1
+        return self.indexes_of((end,))[0]
 
     def span(self, start: int, stop: int) -> tuple[int, int]:
         """The offsets between which the lines from one index to before another stand."""
-        starts = self.starts
-        return starts[start], starts[stop] if stop < len(starts) else len(self.data)
+        return self.start(start), self.start(stop) if stop < len(self) else len(self.data)
 
     def line(self, index: int) -> str:
         """One line without its end."""
@@ -80,6 +109,15 @@ class Block:
         begin, end = self.span(start, stop)
         text = self.data[begin:end].decode("utf-8", "replace")
         return (text.removesuffix("\n") if stop < len(self) else text).split("\n")
+
+
+def numbered(pieces: Iterable[bytes]) -> Iterator[Block]:
+    """Blocks of lines that follow on each other from a file's beginning, each given with its end (`read_pieces`)."""
+    first = 1
+    for piece in pieces:
+        block = Block(first, piece.removesuffix(b"\n").removesuffix(b"\r"))
+        first = block.number(len(block) - 1) + piece.endswith(b"\n")
+        yield block
 
 
 def _utf8(raw: bytes) -> bytes:

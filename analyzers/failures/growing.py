@@ -149,9 +149,9 @@ class Growing:
         reader = deepcopy(self._reader) if self._reader is not None else self._make(self.file)
         return reader.finish(self._left())
 
-    def _left(self) -> Iterator[tuple[int, bytes]]:
+    def _left(self) -> Iterator[Block]:
         plain, cutter = deepcopy(self._plain), deepcopy(self._cutter)
         block = cutter.push(plain.text(bytes(self._pending))) if self._pending else None
         for found in (block, cutter.rest()):
             if found is not None:
-                yield found
+                yield Block(*found)

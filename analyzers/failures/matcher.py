@@ -11,7 +11,6 @@ pattern, and at the end all.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -33,7 +32,7 @@ Hit = tuple[int, int]
 class Candidates(NamedTuple):
     """The patterns that may fit, both ascending, by the line's index in the block; and how many matches that were."""
 
-    lines: dict[int, list[int]]
+    lines: dict[int, tuple[int, ...]]
     matches: int
 
 
@@ -81,14 +80,11 @@ class Matcher:
         last bytes of the block."""
         if self._automaton is None:
             return self._combined(block)
-        hits = self._hits(block.data, most, ending_bytes)
-        found: dict[int, list[int]] = {}
-        if not hits:
-            return Candidates(found, 0)
-        starts = block.starts
-        for index, number in sorted({(bisect_left(starts, end or 1) - 1, number) for end, number in hits}):
-            found.setdefault(index, []).append(number)
-        return Candidates(found, len(hits))
+        hits = sorted(self._hits(block.data, most, ending_bytes))
+        numbers: dict[int, set[int]] = {}
+        for index, (_, number) in zip(block.indexes_of([end for end, _ in hits]), hits, strict=True):
+            numbers.setdefault(index, set()).add(number)
+        return Candidates({index: tuple(sorted(some)) for index, some in numbers.items()}, len(hits))
 
     def _hits(self, data: bytes, most: int | None, ending_bytes: int) -> list[Hit]:
         found, told = every(self._automaton, data, 0, len(data), most)
@@ -132,7 +128,7 @@ class Matcher:
         """Without an automaton: one alternation says which lines are worth trying each pattern on."""
         numbers = range(len(self.expressions))
         found = {
-            index: [number for number in numbers if self.fits(number, line)]
+            index: tuple(number for number in numbers if self.fits(number, line))
             for index, line in enumerate(block.lines(0, len(block)))
             if self._any_of.search(line[:LINE_CHARS])
         }

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from analyzers.failures.above import Above
-from analyzers.failures.block import Block
+from analyzers.failures.block import Block, numbered
 from analyzers.failures.events import Event
 from analyzers.failures.hosts import LOCAL_RANK, NO_LABELS, Labels, labels_of
 from analyzers.failures.keeping import HANDLED_WITHIN_LINES, Keeper
@@ -23,7 +23,7 @@ from analyzers.failures.sampling import Sampling
 from analyzers.failures.stacks import Stacks
 from analyzers.failures.steps import is_progress
 from analyzers.logs.companions import LogFile
-from analyzers.logs.intake import read_blocks
+from analyzers.logs.intake import read_pieces
 from analyzers.logs.prefix import Prefix
 from analyzers.types import LogEvidence
 from prompts.redaction import shortened
@@ -82,11 +82,11 @@ class FileReader:
 
     def read(self) -> Part:
         """Read it from its beginning to its end."""
-        return self.finish(read_blocks(self.file, self.job.warn))
+        return self.finish(numbered(read_pieces(self.file, self.job.warn)))
 
-    def finish(self, read: Iterable[tuple[int, bytes]]) -> Part:
-        """Read what is left of the file, in blocks."""
-        for block, is_last in _blocks(read):
+    def finish(self, blocks: Iterable[Block]) -> Part:
+        """Read what is left of the file."""
+        for block, is_last in _with_last(blocks):
             self.take(block, is_last)
         if self.accounting and is_table(self.accounting):
             self.job.scan.accounting.append((self.file, self.accounting))
@@ -128,7 +128,7 @@ class FileReader:
                 due, at, attempt = self.sampling.due(block, worth, index, is_last, self.crowded > 0), 0, self.attempt
                 self.renewed += 1
 
-    def _worth(self, block: Block, is_last: bool) -> dict[int, list[int]]:
+    def _worth(self, block: Block, is_last: bool) -> dict[int, tuple[int, ...]]:
         """The lines that some pattern may fit. Where they are very many, some of each kind."""
         most = 0 if self.crowded else max(self.job.share.matches - self.matches, _FEW_MATCHES)
         worth, found = self.rules.matcher.candidates(block, most, self.job.share.ending_bytes if is_last else 0)
@@ -136,7 +136,7 @@ class FileReader:
         self.crowded = self.crowded - 1 if self.crowded else _CROWDED_BLOCKS if found >= most else 0
         return worth
 
-    def _between(self, block: Block, start: int, stop: int, worth: dict[int, list[int]]) -> None:
+    def _between(self, block: Block, start: int, stop: int, worth: dict[int, tuple[int, ...]]) -> None:
         """Progress between two lines that are read, as far as it is looked for."""
         for step in self.watch.steps(block, start, stop, self._is_mixed):
             if all(number >= self.rules.first_mark for number in worth.get(step.line, ())):
@@ -276,7 +276,7 @@ class FileReader:
                 self.ranks_here.add(prefix.rank)
             self.places.learn(self.file, head, prefix)
 
-    def _window(self, block: Block, worth: dict[int, list[int]]) -> None:
+    def _window(self, block: Block, worth: dict[int, tuple[int, ...]]) -> None:
         """When the job began (told only by a quiet line at the head of a file) and when it last printed something."""
         if self.file.kind in ("kernel", "scheduler", "kubernetes"):
             return
@@ -305,13 +305,13 @@ class FileReader:
         self.job.scan.ranks_in[self.file.name] = own or set(self.ranks_here)
 
 
-def _blocks(read: Iterable[tuple[int, bytes]]) -> Iterator[tuple[Block, bool]]:
-    """What is read of a file in blocks, each with whether it is the last one."""
+def _with_last(blocks: Iterable[Block]) -> Iterator[tuple[Block, bool]]:
+    """Each block with whether it is the last one."""
     before: Block | None = None
-    for first, raw in read:
+    for block in blocks:
         if before is not None:
             yield before, False
-        before = Block(first, raw)
+        before = block
     if before is not None:
         yield before, True
 

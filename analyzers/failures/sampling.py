@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from analyzers.failures.block import Block
 
 _SHAPE_BYTES = 96
-#: Most ranks stand in so many bytes, which many lines have in common.
-_LABEL_BYTES = 24
 _MOST_SHAPES = 20_000
 _DIGITS = b"0123456789"
 _RANK = re.compile(rb"(?:[Rr]ank|RANK|default|task)[ _=:]{0,2}(\d{1,6})|^(\d{1,6}): |^\[\d+,(\d{1,6})\]")
+#: What is left of that without digits: lines of a shape in which it isn't tell no rank.
+_RANK_SHAPE = re.compile(rb"[Rr]ank|RANK|default|task|^: |^\[,\]")
 #: A traceback begins no further above the exception that it ends with.
 _ABOVE_BYTES = 8 * 1024
 _BEGINS = (b"Traceback (most recent call last)", b"Traceback (innermost last)", b"Exception Group Traceback")
@@ -65,6 +65,7 @@ class Sampling:
     after_lines: int
     _seen: dict[Key, int] = field(default_factory=dict)
     _of_kind: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _may_tell_rank: dict[bytes, bool] = field(default_factory=dict)
     _has_gaps: bool = False
 
     def forget(self) -> None:
@@ -73,13 +74,15 @@ class Sampling:
         self._of_kind.clear()
 
     def due(
-        self, block: Block, worth: Mapping[int, Sequence[int]], since: int, is_last: bool, is_sample: bool
+        self, block: Block, worth: Mapping[int, tuple[int, ...]], since: int, is_last: bool, is_sample: bool
     ) -> list[int]:
         """The indexes of the lines to read, ascending, from one on. ``is_last``: the file ends with this block;
         ``is_sample``: not all lines that are worth it are told."""
         indexes = sorted(index for index in worth if index >= since)
         if len(self._seen) > _MOST_SHAPES:
             self._seen.clear()
+        if len(self._may_tell_rank) > _MOST_SHAPES:
+            self._may_tell_rank.clear()
         keys = self._keys(block, indexes, worth)
         last = {key: index for index, key in zip(indexes, keys, strict=True)}
         last_of_kind = {key[0]: index for index, key in zip(indexes, keys, strict=True)}
@@ -101,26 +104,24 @@ class Sampling:
             wanted.update(self._said_after(indexes, worth, wanted))
         return sorted(wanted)
 
-    def _keys(self, block: Block, indexes: list[int], worth: Mapping[int, Sequence[int]]) -> list[Key]:
+    def _keys(self, block: Block, indexes: list[int], worth: Mapping[int, tuple[int, ...]]) -> list[Key]:
         """What lines have in common that look alike: the patterns that fit, the rank, the beginning without digits."""
-        data, starts = block.data, [*block.starts, len(block.data)]
+        data, start = block.data, block.start
         keys: list[Key] = []
-        ranks: dict[bytes, bytes] = {}
         for index in indexes:
-            head = data[starts[index] : min(starts[index + 1], starts[index] + _SHAPE_BYTES)]
-            label = head[:_LABEL_BYTES]
-            rank = ranks.get(label)
-            if rank is None:
-                found = _RANK.search(head)
-                rank = found[0] if found else b""
-                if found and found.end() < len(label):  # what follows can't change it
-                    ranks[label] = rank
-            keys.append((tuple(worth[index]), rank, head.translate(None, _DIGITS)))
+            begin = start(index)
+            head = data[begin : data.find(b"\n", begin, begin + _SHAPE_BYTES) + 1 or begin + _SHAPE_BYTES]
+            shape = head.translate(None, _DIGITS)
+            may_tell = self._may_tell_rank.get(shape)
+            if may_tell is None:
+                may_tell = self._may_tell_rank[shape] = _RANK_SHAPE.search(shape) is not None
+            found = _RANK.search(head) if may_tell else None
+            keys.append((worth[index], found[0] if found else b"", shape))
         return keys
 
     def _beginnings(self, block: Block, wanted: set[int]) -> set[int]:
         """The last line above each one that a stack begins with, and the last that says that one is ignored."""
-        ends = [block.starts[index] for index in sorted(wanted)]
+        ends = [block.start(index) for index in sorted(wanted)]
         found: set[int] = set()
         for kind in (_BEGINS, _IGNORES):
             at = sorted(place for words in kind for place in _places(block.data, words, ends))
@@ -130,12 +131,11 @@ class Sampling:
                     found.add(block.index_of(at[near] + 1))
         return found
 
-    def _said_after(self, indexes: list[int], worth: Mapping[int, Sequence[int]], wanted: set[int]) -> set[int]:
+    def _said_after(self, indexes: list[int], worth: Mapping[int, tuple[int, ...]], wanted: set[int]) -> set[int]:
         return {
             index
             for index in indexes
-            if not self.after.isdisjoint(worth[index])
-            and any(index - above in wanted for above in range(1, self.after_lines + 1))
+            if not wanted.isdisjoint(range(index - self.after_lines, index)) and not self.after.isdisjoint(worth[index])
         }
 
 

@@ -18,7 +18,7 @@ from analyzers.logs.packed import DAMAGED, is_packed, open_unpacked
 from analyzers.logs.plain import Plain
 from prompts.errors import UserError
 
-__all__ = ["Cutter", "LogFile", "LogLine", "discover", "read_blocks", "read_lines", "stream_blocks"]
+__all__ = ["Cutter", "LogFile", "LogLine", "discover", "read_blocks", "read_lines", "read_pieces", "stream_blocks"]
 
 #: What is kept of one line or progress-bar segment; the rest of a longer one is passed over unread.
 KEPT_BYTES = 64 * 1024
@@ -215,6 +215,16 @@ def read_blocks(file: LogFile, warn: Warn = _ignore) -> Iterator[tuple[int, byte
     yield from _cut(_chunks(file.path, warn))
 
 
+def read_pieces(file: LogFile, warn: Warn = _ignore) -> Iterator[bytes]:
+    """As `read_blocks` for one who counts the lines: the blocks, each with its end."""
+    cutter = Cutter()
+    for chunk in _chunks(file.path, warn):
+        if piece := cutter.cut(chunk):
+            yield piece
+    if rest := cutter.rest():
+        yield rest[1]
+
+
 def stream_blocks(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """As `read_blocks`, from a pipe, which is not decompressed.
 
@@ -257,21 +267,25 @@ class Cutter:
 
     def push(self, chunk: bytes) -> tuple[int, bytes] | None:
         """Take what comes next; the whole lines that are there now."""
+        block, first = self.cut(chunk), self.number
+        if not block:
+            return None
+        self.number += count_lines(block, 0, len(block))
+        return first, block.removesuffix(b"\n").removesuffix(b"\r")
+
+    def cut(self, chunk: bytes) -> bytes:
+        """As `push` for one who counts the lines: the block, with its end; empty where no line is whole yet."""
         if self._skipping:
             start = min((at for at in map(chunk.find, (b"\n", b"\r", b"\b")) if at >= 0), default=-1)
             if start < 0:
-                return None
+                return b""
             chunk, self._skipping = chunk[start:], False
         data = self._carry + chunk
         cut = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1), data.rfind(b"\b", 0, len(data) - 1)) + 1
         self._carry = data[cut:]
         if len(self._carry) > KEPT_BYTES:
             self._carry, self._skipping = self._carry[:KEPT_BYTES], True
-        if not cut:
-            return None
-        block, first = data[:cut], self.number
-        self.number += count_lines(block, 0, len(block))
-        return first, block.removesuffix(b"\n").removesuffix(b"\r")
+        return data[:cut]
 
     def rest(self) -> tuple[int, bytes] | None:
         """What has no end yet."""

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from analyzers.failures import diagnose
 from analyzers.failures.above import Above
-from analyzers.failures.block import Block
+from analyzers.failures.block import Block, numbered
 from analyzers.failures.hosts import NO_LABELS
 from analyzers.failures.marks import PROGRESS, PROGRESS_HAS
 from analyzers.failures.matcher import Matcher
 from analyzers.failures.recognise import TIME_WITHIN_LINES
-from analyzers.failures.sampling import Share
+from analyzers.failures.sampling import _RANK, _RANK_SHAPE, Share
 from analyzers.failures.steps import Step, Steps, is_progress
-from analyzers.logs.intake import segments
+from analyzers.logs.intake import Cutter, segments
 from analyzers.logs.prefix import strip_prefix
 
 STEPS = [
@@ -59,6 +59,37 @@ def test_a_block_knows_its_lines(parts: list[str], first: int) -> None:
         assert not part or block.index_of(start + 1) == at
         assert block.after(number) == sum(other <= number for other, _ in shown)
         assert block.ends_line(at) == (at + 1 == len(shown) or shown[at + 1][0] != number)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from(["", "ab", "é", "x" * 3000]), min_size=1, max_size=40), st.data())
+def test_a_block_tells_which_lines_matches_end_in(lines: list[str], data: st.DataObject) -> None:
+    text = "\n".join(lines).encode()
+    block = Block(1, text)
+    ends = sorted(data.draw(st.lists(st.integers(0, len(text)))))
+    assert block.indexes_of(ends) == [text.count(b"\n", 0, max(0, end - 1)) for end in ends]
+    starts = [sum(len(line.encode()) + 1 for line in lines[:at]) for at in range(len(lines))]
+    assert [block.start(at) for at in range(len(block))] == starts
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.text("ab\r\b é\x1b[m\n", max_size=12), min_size=1, max_size=20), st.integers(1, 60))
+def test_blocks_are_numbered_as_their_pieces_are_cut(parts: list[str], size: int) -> None:
+    text = "".join(parts).encode()
+    chunks = [text[at : at + size] for at in range(0, len(text), size)]
+    counting, cutting = Cutter(), Cutter()
+    expected = [*(block for chunk in chunks if (block := counting.push(chunk))), counting.rest()]
+    pieces = [*(piece for chunk in chunks if (piece := cutting.cut(chunk)))]
+    last = cutting.rest()
+    found = numbered([*pieces, last[1]] if last else pieces)
+    assert [(each.first, each.data) for each in found] == [
+        (first, Block(first, raw).data) for first, raw in filter(None, expected)
+    ]
+
+
+@given(st.text("rankRANKdefaulttask[], :=_0123456789x", max_size=40).map(str.encode))
+def test_a_line_tells_no_rank_that_its_shape_does_not(head: bytes) -> None:
+    assert _RANK.search(head) is None or _RANK_SHAPE.search(head.translate(None, b"0123456789"))
 
 
 @settings(max_examples=60, deadline=None)
