@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
 from analyzers.logs.intake import clean, segments
@@ -73,24 +73,16 @@ class Block:
             begins = self._starts_in[piece] = list(accumulate((len(end) + 1 for end in ends), initial=at))
         return begins[index - self._ends_to[piece]]
 
-    def indexes_of(self, ends: Sequence[int]) -> list[int]:
-        """The lines that matches end in, by the offsets behind them, which ascend."""
-        count, begin, ends_to = self.data.count, self.data.rfind, self._ends_to
-        found: list[int] = []
-        index, stop = -1, 0
-        for end in ends:
-            at = end - 1 if end > 0 else 0
-            if at >= stop:  # else it is the line before
-                piece = at // _PIECE_BYTES
-                index = ends_to[piece] + count(b"\n", piece * _PIECE_BYTES, at)
-                self._starts[index] = begin(b"\n", 0, at) + 1
-                stop = self.data.find(b"\n", at) + 1 or len(self.data) + 1
-            found.append(index)
-        return found
+    def line_at(self, at: int) -> tuple[int, int]:
+        """The line that a byte belongs to, and the offset behind the line."""
+        piece = at // _PIECE_BYTES
+        index = self._ends_to[piece] + self.data.count(b"\n", piece * _PIECE_BYTES, at)
+        self._starts[index] = self.data.rfind(b"\n", 0, at) + 1
+        return index, self.data.find(b"\n", at) + 1 or len(self.data)
 
     def index_of(self, end: int) -> int:
         """The line that a match which ends at this offset ends in."""
-        return self.indexes_of((end,))[0]
+        return self.line_at(max(0, end - 1))[0]
 
     def span(self, start: int, stop: int) -> tuple[int, int]:
         """The offsets between which the lines from one index to before another stand."""

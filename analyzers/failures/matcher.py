@@ -80,11 +80,8 @@ class Matcher:
         last bytes of the block."""
         if self._automaton is None:
             return self._combined(block)
-        hits = sorted(self._hits(block.data, most, ending_bytes))
-        numbers: dict[int, set[int]] = {}
-        for index, (_, number) in zip(block.indexes_of([end for end, _ in hits]), hits, strict=True):
-            numbers.setdefault(index, set()).add(number)
-        return Candidates({index: tuple(sorted(some)) for index, some in numbers.items()}, len(hits))
+        hits = self._hits(block.data, most, ending_bytes)
+        return Candidates(_by_line(block, sorted(hits)), len(hits))
 
     def _hits(self, data: bytes, most: int | None, ending_bytes: int) -> list[Hit]:
         found, told = every(self._automaton, data, 0, len(data), most)
@@ -137,6 +134,20 @@ class Matcher:
     @cached_property
     def _any_of(self) -> re.Pattern[str]:
         return re.compile("|".join(f"(?:{expression})" for expression in self._unnamed))
+
+
+def _by_line(block: Block, hits: Sequence[Hit]) -> dict[int, tuple[int, ...]]:
+    """Hits, in order, as the patterns that may fit each line."""
+    found: dict[int, list[int]] = {}
+    told: list[int] = []
+    behind = -1
+    for end, number in hits:
+        if end > behind:
+            index, behind = block.line_at(end - 1 if end else 0)
+            told = found[index] = []
+        if number not in told:
+            told.append(number)
+    return {index: tuple(sorted(told)) if len(told) > 1 else (told[0],) for index, told in found.items()}
 
 
 def every(database: Any, data: bytes, start: int, stop: int, most: int | None = None) -> tuple[list[Hit], int]:

@@ -17,7 +17,7 @@ from analyzers.failures.matcher import LINE_CHARS
 from analyzers.failures.parts import Part
 from analyzers.failures.places import Places
 from analyzers.failures.progressing import Watch
-from analyzers.failures.recognise import CRASH_STACK_LINES, Around, recognise
+from analyzers.failures.recognise import CRASH_STACK_LINES, FATAL_ERROR, Around, recognise
 from analyzers.failures.rules import Job, Rules, is_table
 from analyzers.failures.sampling import Sampling
 from analyzers.failures.stacks import Stacks
@@ -205,10 +205,12 @@ class FileReader:
 
     def _around(self, block: Block, index: int, text: str, prefix: Prefix) -> Around:
         """The lines around one, where anything is read from them."""
-        if prefix.time is not None and "Fatal Python error" not in text:
+        crashed = FATAL_ERROR in text
+        if prefix.time is not None and not crashed:
             return Around([text], 0, self.labels)
         above = self.above.dated(block, index, self.labels)
-        return Around([*above, *block.lines(index, index + CRASH_STACK_LINES)], len(above), self.labels)
+        below = block.lines(index, index + CRASH_STACK_LINES) if crashed else [text]
+        return Around([*above, *below], len(above), self.labels)
 
     def _step(self, number: int, text: str) -> None:
         rank = self._speaker(self.labels.prefix(text))

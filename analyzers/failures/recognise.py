@@ -18,6 +18,8 @@ from prompts.redaction import shortened
 
 TIME_WITHIN_LINES = 40
 CRASH_STACK_LINES = 12
+#: Below it Python's fault handler prints where each thread was.
+FATAL_ERROR = "Fatal Python error"
 #: NVLink Xids that say on the line whether they were fatal.
 NVLINK5_XIDS = range(144, 151)
 
@@ -112,7 +114,7 @@ def recognise(
         event.mild = not event.signature.category.startswith("infrastructure")
     elif event.signature.role == "symptom" and "NCCL WARN" in here.text[:200]:
         event.mild = True  # NCCL warns of what it then does without; what fails is raised by somebody
-    if "Fatal Python error" in here.text:
+    if FATAL_ERROR in here.text:
         event.fatal, event.user_frame = True, _crashed_in(here, prefix, around)
     _check_origin(event)
     return event

@@ -55,6 +55,26 @@ class Share:
 
 
 @dataclass(slots=True)
+class _Kind:
+    """Lines that the same patterns fit: how many so far, and the last one in the block."""
+
+    count: int
+    is_always: bool
+    is_after: bool
+    last: int = -1
+
+
+@dataclass(slots=True)
+class _Alike:
+    """Lines that look alike: how many so far, and the last one in the block."""
+
+    key: Key
+    count: int
+    kind: _Kind
+    last: int = -1
+
+
+@dataclass(slots=True)
 class Sampling:
     """Chooses, block by block, the lines of one file that are read. ``always``: patterns of which no line is left out;
     ``after``: those that say something of the line just above."""
@@ -83,41 +103,57 @@ class Sampling:
             self._seen.clear()
         if len(self._may_tell_rank) > _MOST_SHAPES:
             self._may_tell_rank.clear()
-        keys = self._keys(block, indexes, worth)
-        last = {key: index for index, key in zip(indexes, keys, strict=True)}
-        last_of_kind = {key[0]: index for index, key in zip(indexes, keys, strict=True)}
+        lines = list(zip(indexes, self._alike(block, indexes, worth), strict=True))
         ending = indexes[-self.share.lines] if is_last and len(indexes) > self.share.lines else 0
-        wanted: set[int] = set()
-        for index, key in zip(indexes, keys, strict=True):
-            count = self._seen[key] = self._seen.get(key, 0) + 1
-            crowd = self._of_kind[key[0]] = self._of_kind.get(key[0], 0) + 1
-            if (
-                (count <= self.share.alike and crowd <= self.share.lines)
-                or last_of_kind[key[0]] == index
-                or (last[key] == index and (crowd <= 2 * self.share.lines or (is_last and index >= ending)))
-                or (not self.always.isdisjoint(key[0]) and crowd <= self.share.matches)
-            ):
-                wanted.add(index)
+        wanted = {index for index, alike in lines if self._is_due(index, alike, is_last and index >= ending)}
+        for alike in {id(alike): alike for _, alike in lines}.values():
+            self._seen[alike.key], self._of_kind[alike.key[0]] = alike.count, alike.kind.count
         self._has_gaps = self._has_gaps or is_sample or len(wanted) < len(indexes)
         if self._has_gaps:
             wanted.update(self._beginnings(block, wanted))
-            wanted.update(self._said_after(indexes, worth, wanted))
+            wanted.update(self._said_after(lines, wanted))
         return sorted(wanted)
 
-    def _keys(self, block: Block, indexes: list[int], worth: Mapping[int, tuple[int, ...]]) -> list[Key]:
-        """What lines have in common that look alike: the patterns that fit, the rank, the beginning without digits."""
-        data, start = block.data, block.start
-        keys: list[Key] = []
+    def _is_due(self, index: int, alike: _Alike, is_ending: bool) -> bool:
+        """Whether the next line that looks so is read. ``is_ending``: it is among the last ones of the file."""
+        kind, share = alike.kind, self.share
+        alike.count += 1
+        kind.count += 1
+        return (
+            (alike.count <= share.alike and kind.count <= share.lines)
+            or kind.last == index
+            or (alike.last == index and (kind.count <= 2 * share.lines or is_ending))
+            or (kind.is_always and kind.count <= share.matches)
+        )
+
+    def _alike(self, block: Block, indexes: list[int], worth: Mapping[int, tuple[int, ...]]) -> list[_Alike]:
+        """For each line, those of the block that look like it."""
+        kinds: dict[tuple[int, ...], _Kind] = {}
+        groups: dict[Key, _Alike] = {}
+        found: list[_Alike] = []
         for index in indexes:
-            begin = start(index)
-            head = data[begin : data.find(b"\n", begin, begin + _SHAPE_BYTES) + 1 or begin + _SHAPE_BYTES]
-            shape = head.translate(None, _DIGITS)
-            may_tell = self._may_tell_rank.get(shape)
-            if may_tell is None:
-                may_tell = self._may_tell_rank[shape] = _RANK_SHAPE.search(shape) is not None
-            found = _RANK.search(head) if may_tell else None
-            keys.append((worth[index], found[0] if found else b"", shape))
-        return keys
+            key = self._key(block, index, worth[index])
+            alike = groups.get(key)
+            if alike is None:
+                kind = kinds.get(key[0])
+                if kind is None:
+                    always, after = not self.always.isdisjoint(key[0]), not self.after.isdisjoint(key[0])
+                    kind = kinds[key[0]] = _Kind(self._of_kind.get(key[0], 0), always, after)
+                alike = groups[key] = _Alike(key, self._seen.get(key, 0), kind)
+            alike.last = alike.kind.last = index
+            found.append(alike)
+        return found
+
+    def _key(self, block: Block, index: int, numbers: tuple[int, ...]) -> Key:
+        """What lines have in common that look alike: the patterns that fit, the rank, the beginning without digits."""
+        data, begin = block.data, block.start(index)
+        head = data[begin : data.find(b"\n", begin, begin + _SHAPE_BYTES) + 1 or begin + _SHAPE_BYTES]
+        shape = head.translate(None, _DIGITS)
+        may_tell = self._may_tell_rank.get(shape)
+        if may_tell is None:
+            may_tell = self._may_tell_rank[shape] = _RANK_SHAPE.search(shape) is not None
+        found = _RANK.search(head) if may_tell else None
+        return numbers, found[0] if found else b"", shape
 
     def _beginnings(self, block: Block, wanted: set[int]) -> set[int]:
         """The last line above each one that a stack begins with, and the last that says that one is ignored."""
@@ -131,12 +167,12 @@ class Sampling:
                     found.add(block.index_of(at[near] + 1))
         return found
 
-    def _said_after(self, indexes: list[int], worth: Mapping[int, tuple[int, ...]], wanted: set[int]) -> set[int]:
-        return {
+    def _said_after(self, lines: list[tuple[int, _Alike]], wanted: set[int]) -> list[int]:
+        return [
             index
-            for index in indexes
-            if not wanted.isdisjoint(range(index - self.after_lines, index)) and not self.after.isdisjoint(worth[index])
-        }
+            for index, alike in lines
+            if alike.kind.is_after and not wanted.isdisjoint(range(index - self.after_lines, index))
+        ]
 
 
 def _places(data: bytes, words: bytes, ends: Sequence[int]) -> Iterator[int]:
