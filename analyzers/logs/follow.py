@@ -154,7 +154,7 @@ class Follower:
     def __init__(self, path: Path, warn: Warn, every_s: float) -> None:
         self.logs: dict[str, Followed] = {}
         self._path, self._warn, self._every_s = path, warn, every_s
-        self._known: set[Path] = set()
+        self._known: dict[Path, LogFile] = {}
         self._turn: deque[str] = deque()
         self._begun = datetime.now().astimezone()
         self.look()
@@ -163,7 +163,7 @@ class Follower:
         """Look for logs that are new at the path."""
         told: list[str] = []
         try:
-            found = [file for file in discover(self._path, told.append) if file.path not in self._known]
+            found = [file for file in discover(self._path, told.append, self._known) if file.path not in self._known]
         except UserError:
             if not self.logs:
                 raise
@@ -172,7 +172,7 @@ class Follower:
         limits = USUAL if len(self.logs) + len(found) <= _FEW else SPARE
         detail = Detail.of_each(len(self.logs) + len(found))
         for file in found:
-            self._known.add(file.path)
+            self._known[file.path] = file
             here = datetime.now(self._begun.tzinfo)
             tracker = Tracker(now=here.replace(tzinfo=None), zone=here.tzinfo, limits=limits)
             tracker.begin(file.name, file.rank)
