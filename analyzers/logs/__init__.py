@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What reads progress brings numpy with it, which takes longer to import than a small log to read."""
+    """What reads progress takes longer to import than a small log to read, and not everybody asks for it."""
     if name in ("read_progress", "read_progress_from", "restart_point"):
         from analyzers.logs import progress
 

@@ -1,14 +1,14 @@
 """Tells a run in trouble from a healthy one: stall, divergence, slow-down, straggling rank, loss spike.
 
 Thresholds are ratios to the run's own past, so that pauses for evaluation or checkpoints, recovered spikes and noisy
-losses raise no alarm.
+losses raise no alarm. In plain Python: loading numpy takes longer than judging the few hundred records that are kept.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 
 _MIN_RECORDS = 12
@@ -81,12 +81,8 @@ def _high_at_end(losses: Sequence[float]) -> tuple[int, int]:
     back near it, if one of those was so far above."""
     if len(losses) < _MIN_RECORDS:
         return 0, 0
-    import numpy as np  # a short log needs none of it, and loading takes longer than reading one
-
-    values = np.asarray(losses, dtype=float)
-    windows = np.lib.stride_tricks.sliding_window_view(values, _STAYS)
-    best = float(np.median(windows, axis=1).min())
-    noise = 1.4826 * float(np.median(np.abs(np.diff(values))))
+    best = min(sorted(losses[at : at + _STAYS])[_STAYS // 2] for at in range(len(losses) - _STAYS + 1))
+    noise = 1.4826 * median(abs(after - before) for before, after in pairwise(losses))
     above = max(abs(best), 8 * noise)
     high = _count_back(losses, lambda loss: loss > best + above)
     raised = _count_back(losses, lambda loss: loss > best + above / 2)
@@ -112,27 +108,41 @@ def slowdown(paces: Sequence[float]) -> int | None:
     n = len(paces) - skipped
     if n < _MIN_RECORDS or not all(pace > 0 for pace in paces[skipped:]):
         return None
-    import numpy as np
-
-    values = np.asarray(paces[skipped:], dtype=float)
-    middle = float(np.median(values))
-    logs = np.log(np.clip(values, middle / 8, middle * 8))
-    sums, cut = np.cumsum(logs), np.arange(1, n)
-    left, right = sums[:-1] / cut, (sums[-1] - sums[:-1]) / (n - cut)
-    gain = (right - left) ** 2 * cut * (n - cut) * (right > left)
-    gain[: _STAYS - 1] = gain[n - _STAYS :] = 0.0
-    at = int(np.argmax(gain)) + 1
-    if gain[at - 1] <= 0:
+    values = paces[skipped:]
+    middle = median(values)
+    at = _steepest([math.log(min(max(value, middle / 8), middle * 8)) for value in values])
+    if at is None:
         return None
-    before, after = values[:at], values[at:]
-    usual = float(np.median(before))
+    before, after = sorted(values[:at]), sorted(values[at:])
+    usual = median(before)
     worse = (
-        float(np.median(after)) > _SLOWER * usual
-        and float(np.median(after[-_STAYS:])) > _SLOWER * usual
-        and float(np.mean(after > 1.2 * usual)) >= 0.85
-        and float(np.quantile(after, 0.2)) > float(np.quantile(before, 0.8))
+        median(after) > _SLOWER * usual
+        and median(values[-_STAYS:]) > _SLOWER * usual
+        and sum(value > 1.2 * usual for value in after) / len(after) >= 0.85
+        and _quantile(after, 0.2) > _quantile(before, 0.8)
     )
     return at + skipped if worse else None
+
+
+def _steepest(values: Sequence[float]) -> int | None:
+    """Where to part values so that those after it lie above those before it, and by most; None where none do. At least
+    `_STAYS` are left on each side."""
+    n, best, found = len(values), 0.0, None
+    sums = list(accumulate(values))
+    for at in range(_STAYS, n - _STAYS + 1):
+        left, right = sums[at - 1] / at, (sums[-1] - sums[at - 1]) / (n - at)
+        gain = (right - left) * (right - left) * at * (n - at) if right > left else 0.0
+        if gain > best:
+            best, found = gain, at
+    return found
+
+
+def _quantile(ascending: Sequence[float], share: float) -> float:
+    """The value that a share of them (0..1) lies below, between two of them in proportion."""
+    place = share * (len(ascending) - 1)
+    low = int(place)
+    above = ascending[min(low + 1, len(ascending) - 1)]
+    return ascending[low] + (above - ascending[low]) * (place - low)
 
 
 def straggler(paces: dict[int, float]) -> int | None:
