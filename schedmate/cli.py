@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -12,51 +14,28 @@ import typer
 from typer.exceptions import TyperException
 
 from prompts.errors import UserError
-from schedmate.commands import (
-    analyze,
-    batch,
-    compare,
-    config,
-    demo,
-    diagnose,
-    evaluate,
-    failures,
-    history,
-    llm,
-    predict,
-    progress,
-    serve,
-    signatures,
-    simulate,
-    sweep,
-    trace,
-    train,
-    version,
-    workload,
-)
 from schedmate.config import secrets_among, use_sources
 from schedmate.console import visible
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-app = typer.Typer(
-    name="schedmate",
-    help="Reads what lies unused next to every GPU job and schedules with it.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+#: The commands in the order of the help, each the module of that name in `schedmate.commands`.
+COMMANDS = (
+    "demo", "simulate", "compare", "sweep", "trace", "workload", "analyze", "predict", "train", "evaluate", "diagnose",
+    "failures", "signatures", "progress", "batch", "serve", "history", "llm", "config", "version",
+)  # fmt: skip
+#: Options before the command that take the next word.
+_WITH_VALUE = ("--config", "--set")
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        version.version()
+        from schedmate.commands.version import version
+
+        version()
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     config_file: Annotated[
         Path | None, typer.Option("--config", help="Configuration file (TOML).", metavar="FILE")
@@ -79,32 +58,46 @@ def _root(
         _complain(f"warning: --set {name} shows its value to all users of this machine (ps); set {variable} instead")
 
 
-for _module in (
-    demo,
-    simulate,
-    compare,
-    sweep,
-    trace,
-    workload,
-    analyze,
-    predict,
-    train,
-    evaluate,
-    diagnose,
-    failures,
-    signatures,
-    progress,
-    batch,
-    serve,
-    history,
-    llm,
-    config,
-    version,
-):
-    _module.register(app)
+def command_line(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The command line with some of the commands, or all."""
+    app = typer.Typer(
+        name="schedmate",
+        help="Reads what lies unused next to every GPU job and schedules with it.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for name in names:
+        import_module(f"schedmate.commands.{name}").register(app)
+    return app
 
 
-def _add_plugins() -> None:
+def _for(words: Sequence[str]) -> typer.Typer:
+    """The command line with all that these words may ask for: putting all commands together takes longer than reading
+    a small log."""
+    asked = _asked(words)
+    if asked in COMMANDS:
+        return command_line((asked,))
+    app = command_line()
+    _add_plugins(app)
+    return app
+
+
+def _asked(words: Sequence[str]) -> str:
+    """The command; empty where something else comes before it."""
+    left = iter(words)
+    for word in left:
+        if word in _WITH_VALUE:
+            next(left, "")
+        elif not word.startswith(tuple(f"{option}=" for option in _WITH_VALUE)):
+            return "" if word.startswith("-") else word
+    return ""
+
+
+def _add_plugins(app: typer.Typer) -> None:
     from schedmate.ports import CLI, registered
 
     for name, point in registered(CLI).items():
@@ -116,8 +109,7 @@ def run(argv: list[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
-    _add_plugins()
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(_for(words))
     try:
         code = command.main(args=words, prog_name="schedmate", standalone_mode=False)
         sys.stdout.flush()

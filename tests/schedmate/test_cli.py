@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from schedmate import cli
+
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = (
     *("demo", "simulate", "analyze", "predict", "diagnose", "progress", "batch", "serve", "history", "config"),
@@ -59,10 +61,36 @@ def test_a_closed_pipe_is_no_error(schedmate) -> None:
 
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     """The command line itself loads none of the large libraries; each command imports what it uses."""
-    code = "import sys, schedmate.cli; print([m for m in sys.argv[1:] if m in sys.modules])"
+    code = (
+        "import sys, schedmate.cli; schedmate.cli.command_line(); print([m for m in sys.argv[1:] if m in sys.modules])"
+    )
     heavy = ["numpy", "pandas", "sklearn", "fastapi", "langchain", "openai", "matplotlib", "sqlalchemy", "hyperscan"]
     done = subprocess.run([sys.executable, "-I", "-c", code, *heavy], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "words, asked",
+    [
+        (["diagnose", "trace"], "diagnose"), (["--set", "a=b", "--config", "trace", "trace"], "trace"),
+        (["--set=a=b", "llm", "eval"], "llm"), (["--help", "diagnose"], ""), (["--config"], ""), ([], ""),
+        (["nonsense"], "nonsense"), (["-h"], ""),
+    ],
+)  # fmt: skip
+def test_the_command_that_is_asked_for(words: list[str], asked: str) -> None:
+    assert cli._asked(words) == asked
+
+
+def test_a_command_loads_no_other_one() -> None:
+    code = "import sys; from schedmate.cli import run\ntry: run(['version'])\nfinally: print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name for name in done.stdout.split() if name.startswith("schedmate.commands.")}
+    assert loaded == {"schedmate.commands.version"}
+
+
+def test_each_command_is_in_the_help(schedmate) -> None:
+    shown = schedmate("--help").stdout
+    assert not [name for name in cli.COMMANDS if name not in shown]
 
 
 @pytest.mark.parametrize("schema", sorted((ROOT / "schedmate" / "schemas").glob("*.json")), ids=lambda path: path.name)

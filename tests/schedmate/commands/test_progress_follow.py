@@ -10,8 +10,9 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
-from schedmate.cli import app
+from schedmate.cli import command_line
 
+app = command_line()
 _SCHEMA = json.loads((Path(__file__).resolve().parents[3] / "schedmate/schemas/progress.schema.json").read_text())
 
 
