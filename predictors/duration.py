@@ -1,4 +1,4 @@
-"""How long a job will run until it ends for whatever reason: similar jobs, shrunk towards priors."""
+"""What similar jobs took, by how alike and how recent they are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from analyzers.history.index import end_s
 from analyzers.types import JobRecord
 from predictors.mixture import Mixture, bells, beyond, mix
-from predictors.prior import Prior
 
 Similar = Sequence[tuple[JobRecord, float]]
 K_SIMILAR = 50
@@ -38,17 +37,11 @@ def hit_its_limit(record: JobRecord) -> bool:
     return record.outcome != "completed" and bool(limit_s) and (record.duration_s or 0.0) >= _AT_LIMIT * (limit_s or 0)
 
 
-def duration_distribution(similar: Similar, prior: Prior, limit_s: float | None) -> Mixture:
-    """Similar jobs' durations, each a bell, mixed with the prior by the evidence behind either.
+def seen_distribution(similar: Similar, limit_s: float | None) -> Mixture | None:
+    """Their durations, each a bell, with a mass of the jobs that they are worth; None where they are worth nothing.
 
     The runtime if nothing cut it at ``limit_s``: cut quantiles and the chance of a timeout both follow from it.
     """
-    seen = seen_distribution(similar, limit_s)
-    return prior.mixture if seen is None else mix([seen, prior.mixture])
-
-
-def seen_distribution(similar: Similar, limit_s: float | None) -> Mixture | None:
-    """What similar jobs alone say, with a mass of the jobs that they are worth; None where they are worth nothing."""
     total = sum(evidence(similar))
     if total <= 0:
         return None

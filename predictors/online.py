@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from analyzers.history.text import stem
@@ -27,6 +27,8 @@ _USER_TRUST_JOBS = 20.0
 #: How sharply the better expert is preferred: e-fold for a mistake smaller by 1/16 on the log scale.
 _SHARPNESS = 16.0
 _LARGEST_MISTAKE = 4.0
+#: While there is something else to go by, an expert's mistakes are believed by half after so many.
+_UNHEARD_JOBS = 3.0
 _RESIDUALS = 400
 _USER_RESIDUALS = 40
 _DEFAULT_S = 700.0  # between the published medians, see predictors.prior
@@ -129,6 +131,18 @@ class OnlineDurationPredictor:
             if guess is not None and weight is not None
         ]
 
+    def weighed(self, record: JobRecord, opinion: Opinion, doubt: float) -> list[tuple[float, float]]:
+        """Each expert's guess (the logarithm of seconds) with its weight; without those that have none. ``doubt``: how
+        far off who has hardly been heard yet is expected to be, on the log scale."""
+        user = self._users.get(_who(record))
+        found = []
+        for i, guess in enumerate(opinion.guesses):
+            if guess is not None:
+                heard = self._everyone.count[i]
+                mistake = (heard * self._expected_mistake(user, i) + _UNHEARD_JOBS * doubt) / (heard + _UNHEARD_JOBS)
+                found.append((guess, expected_weight(mistake + opinion.novelty * _REPEATS[i])))
+        return found
+
     def keep(self, job_id: str, opinion: Opinion) -> None:
         """The experts are judged by this opinion when the job has ended."""
         if len(self._guesses) < _KEPT_GUESSES:
@@ -215,7 +229,7 @@ class OnlineDurationPredictor:
     def _combined(self, record: JobRecord, guesses: list[float | None], novelty: float) -> float:
         """The weighted median of the guesses."""
         weights = self._weights(record, guesses, novelty)
-        return _weighted_median(
+        return weighted_median(
             [(g, w) for g, w in zip(guesses, weights, strict=True) if g is not None and w is not None]
         )
 
@@ -226,7 +240,7 @@ class OnlineDurationPredictor:
         """
         user = self._users.get(_who(record))
         return [
-            None if guess is None else math.exp(-_SHARPNESS * (self._expected_mistake(user, i) + novelty * _REPEATS[i]))
+            None if guess is None else expected_weight(self._expected_mistake(user, i) + novelty * _REPEATS[i])
             for i, guess in enumerate(guesses)
         ]
 
@@ -268,7 +282,7 @@ def _alike(jobs: list[tuple[float, JobRecord]], record: JobRecord, name: str) ->
         weight *= 4.0 if past.requested_s == record.requested_s else 1.0
         weight *= 4.0 if name and past.name and stem(past.name) == name else 1.0
         weighted.append((truth, weight))
-    return _weighted_median(weighted)
+    return weighted_median(weighted)
 
 
 def _median(values: list[float]) -> float | None:
@@ -279,7 +293,13 @@ def _median(values: list[float]) -> float | None:
     return ordered[half] if len(ordered) % 2 else 0.5 * (ordered[half - 1] + ordered[half])
 
 
-def _weighted_median(weighted: list[tuple[float, float]]) -> float:
+def expected_weight(mistake: float) -> float:
+    """How much a guess counts that is expected to be so far off, on the log scale."""
+    return math.exp(-_SHARPNESS * mistake)
+
+
+def weighted_median(weighted: Sequence[tuple[float, float]]) -> float:
+    """The median of at least one (value, weight)."""
     ordered = sorted(weighted)
     half = 0.5 * sum(weight for _, weight in ordered)
     reached = 0.0

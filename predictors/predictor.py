@@ -1,15 +1,14 @@
 """The one predictor: what was learned from ended jobs, similar jobs, the job's own source, and published figures.
 
 The point is that of `stacked`: experts on the past and on the pace of the source's work, held within boosted quantiles
-where a model has been trained, with bounds that follow what happens. Before `WARM_JOBS` jobs have ended the width is
-that of similar jobs and priors, and the point moves from theirs to the experts' with every job. Similar jobs also tell
-of memory and use, and are what people are shown.
+where a model has been trained, with bounds that follow what happens. Before `WARM_JOBS` jobs have ended the site's own
+correct the priors (`site_durations`), and before one has, the priors answer. Memory is arithmetic, corrected in the
+same way (`site_peaks`). Similar jobs tell of use and of how jobs end, and are what people are shown.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -17,26 +16,22 @@ import numpy as np
 from analyzers.ports import HistoryStore
 from analyzers.types import JobRecord, SourceFacts, Submission
 from predictors import reasons
-from predictors.duration import K_SIMILAR, duration_distribution
+from predictors.duration import K_SIMILAR
 from predictors.forecast import Forecast
 from predictors.learner import Learner
 from predictors.mixture import Mixture
 from predictors.outcome import outcome_probabilities
 from predictors.prior import duration_prior
 from predictors.remaining import Running, still_runs
-from predictors.resources import gpu_memory_mib, gpu_utilization, host_memory_mib
+from predictors.resources import gpu_utilization
 from predictors.stacked import FIRST_TRAINING_JOBS, StackedDurations
 from predictors.story import told_together, with_timeout
 from predictors.types import OutcomeProbabilities, Prediction
 
 #: Changes whenever the same input may give another answer.
-MODEL_VERSION = "one-1"
+MODEL_VERSION = "one-2"
 #: From so many ended jobs on their intervals are those that were kept.
 WARM_JOBS = FIRST_TRAINING_JOBS
-#: Half of the way from similar jobs and priors to the experts is gone when so many jobs have ended.
-_HALF_WAY_JOBS = 50.0
-#: Who is expected to reach this share of the limit is known to last at least as long, not how long.
-_AT_LIMIT = 0.99
 _POINTS = 50
 _NORMAL = NormalDist()
 _LEAST_FACT_CONFIDENCE = 0.5
@@ -62,19 +57,19 @@ class Predictor:
         record = as_record(submission, facts, model.latest_s)
         similar = self.history.similar(submission, facts.fingerprint, k=K_SIMILAR, before_s=submission.submit_s)
         prior = duration_prior(submission, facts)
-        by_likeness = duration_distribution(similar, prior, limit_s)
         ends = model.ends_of(record)
         if model.ended_jobs >= WARM_JOBS:
             forecast = model.peek(record)
             whole = distribution(forecast)
             told = _outcome(forecast, ends, whole, limit_s)
         else:
-            whole = _moved(by_likeness, model, record, limit_s)
+            said = model.by_site(record)
+            whole = said.around if said is not None else prior.mixture
             told = outcome_probabilities(similar, limit_s, whole.share_above(limit_s) if limit_s else 0.0, ends)
             forecast = None
         early = forecast.ending.fails_early if forecast and forecast.ending else told.failed * model.early_share()
-        memory, memory_reason, gpu_fit = gpu_memory_mib(submission, facts, similar)
-        host_memory, host_reason = host_memory_mib(submission, facts, similar)
+        memory, memory_reason, gpu_fit = self._learner.memory.gpu_mib(submission, facts, record, similar)
+        host_memory, host_reason = self._learner.memory.host_mib(submission, facts, record, similar)
         return Prediction(
             duration_s=told_together(whole.quantiles(limit_s), told.timeout, limit_s),
             outcome=told,
@@ -83,8 +78,8 @@ class Predictor:
             host_memory_mib=host_memory,
             similar_jobs=reasons.shown(similar),
             reasons=(
-                *reasons.of_similar(submission, similar, counted=forecast is None),
-                *(prior.reasons if forecast is None else prior.told),
+                *reasons.of_similar(submission, similar),
+                *(prior.told if model.ended_jobs else prior.reasons),
                 *reasons.of_experts(model.voices(record), model.ended_jobs),
                 *reasons.of_limit(limit_s, whole, told.timeout),
                 memory_reason,
@@ -144,13 +139,3 @@ def _outcome(forecast: Forecast, ends: dict[str, float], whole: Mixture, limit_s
         told = forecast.ending.outcome
         return told if limit_s else with_timeout(told, 0.0)
     return with_timeout(OutcomeProbabilities(**ends, timeout=0.0), whole.share_above(limit_s) if limit_s else 0.0)
-
-
-def _moved(by_likeness: Mixture, model: StackedDurations, record: JobRecord, limit_s: float | None) -> Mixture:
-    """The distribution of similar jobs and priors, moved towards what the experts say by how much they have seen."""
-    said = model.opinion(record).middle
-    if not model.ended_jobs or (limit_s and said >= math.log(max(1.0, _AT_LIMIT * limit_s))):
-        return by_likeness
-    share = model.ended_jobs / (model.ended_jobs + _HALF_WAY_JOBS)
-    middle = math.log(float(by_likeness.quantile_s((0.5,))[0]))
-    return replace(by_likeness, points=by_likeness.points + share * (said - middle))

@@ -35,7 +35,7 @@ _STARTUP_S = 60.0
 _UNKNOWN_STEP_S = 0.3
 _UNKNOWN_STEP_SPREAD = 1.5
 #: Share of jobs that do not reach their end: 30.7 % of Philly's.
-_ENDS_EARLY = 0.3
+ENDS_EARLY = 0.3
 _EARLIEST_END_S = 15.0
 #: What a prior is worth in jobs: where the source tells how much work there is, and where only figures of others do.
 _TOLD_JOBS = 3.0
@@ -60,8 +60,8 @@ def duration_prior(submission: Submission, facts: SourceFacts) -> Prior:
     run_s = physics_s(size, submission.gpu_type, facts)
     if run_s is not None:
         spread = _UNKNOWN_STEP_SPREAD if size.parameters is None else _PHYSICS_SPREAD
-        end = bells([run_s], [spread], [1.0 - _ENDS_EARLY])
-        early = between(_EARLIEST_END_S, run_s, _ENDS_EARLY)
+        end = bells([run_s], [spread], [1.0 - ENDS_EARLY])
+        early = between(_EARLIEST_END_S, run_s, ENDS_EARLY)
         prior = mix([end, early]).scaled(_TOLD_JOBS)
         told = _told(size, run_s, submission)
         return Prior(prior, (f"{told}; {_counts_as(_TOLD_JOBS)}",), (told,))

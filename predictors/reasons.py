@@ -36,8 +36,8 @@ def shown(similar: Similar) -> tuple[SimilarJob, ...]:
     )
 
 
-def of_similar(submission: Submission, similar: Similar, *, counted: bool) -> list[str]:
-    """What similar jobs took, as they were weighed; ``counted``: and for how many jobs they count in the duration."""
+def of_similar(submission: Submission, similar: Similar) -> list[str]:
+    """What similar jobs took, as they were weighed."""
     jobs = sum(evidence(similar))
     seen = seen_distribution(similar, submission.limit_s)
     if seen is None or jobs < _LEAST_TOLD_JOBS:
@@ -48,7 +48,7 @@ def of_similar(submission: Submission, similar: Similar, *, counted: bool) -> li
     plural = "s" if len(similar) > 1 else ""
     return [
         f"{len(similar)} similar job{plural}{whose}, weighed by how alike and how recent: half end within {middle} "
-        f"(80 % between {low} and {high})" + (f"; together they count as {jobs:.1f} jobs" if counted else "")
+        f"(80 % between {low} and {high})"
     ]
 
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from analyzers.types import SourceFacts, Submission
+from analyzers.types import JobRecord, SourceFacts, Submission
 from predictors.duration import Similar, evidence
 from predictors.fitting import fit
 from predictors.hardware import TYPICAL, gpu_model
 from predictors.memory import CONTEXT_MIB, TrainingMemory, training_memory
+from predictors.pace import facts_of
+from predictors.site_peaks import Guess, SitePeaks
 from predictors.types import Fit, Interval
 from predictors.workload import workload
 
 _Z_80 = 1.2816
-#: Trust in the arithmetic and in the published figures, in jobs' worth, and errors on the log scale.
+#: Trust in the published figures of utilisation, in jobs' worth; errors of the guesses of memory on the log scale.
 _PRIOR_JOBS = 1.0
 _COLD_SPREAD = 1.2
 _COLD_GPU_SHARE = 0.35
-_REPEAT_SPREAD = 0.1
 #: Mean utilisation in use: 52 % on Philly (Jeon et al., ATC'19), far less on PAI (Weng et al., NSDI'22).
 _UTILISATION = Interval(0.45, 0.03, 0.95)
 #: A training process with its framework, GPU libraries and input workers, per GPU.
@@ -26,29 +26,85 @@ _HOST_MIB_PER_GPU = 8 * 1024.0
 _HOST_SPREAD = 1.1
 
 
-def gpu_memory_mib(submission: Submission, facts: SourceFacts, similar: Similar) -> tuple[Interval, str, Fit | None]:
-    """Peak MiB a GPU with the reason in words; never above the memory of a known GPU type. Then whether it fits one."""
-    gpu = gpu_model(submission.gpu_type)
-    ceiling_mib = float(gpu.memory_mib) if gpu else math.inf
-    size = workload(submission, facts)
-    by_arithmetic = training_memory(size, facts)
+class Memory:
+    """What is learned of memory: ``learn(record)`` of jobs in order of their ends."""
+
+    def __init__(self) -> None:
+        self._gpu = SitePeaks(
+            lambda record: record.peak_gpu_memory_mib, lambda record: _gpu_guess(*_as_asked(record))[0]
+        )
+        self._host = SitePeaks(
+            lambda record: record.peak_host_memory_mib, lambda record: _host_guess(*_as_asked(record))
+        )
+
+    def learn(self, record: JobRecord) -> None:
+        """A job has ended."""
+        self._gpu.learn(record)
+        self._host.learn(record)
+
+    def gpu_mib(
+        self, submission: Submission, facts: SourceFacts, record: JobRecord, similar: Similar
+    ) -> tuple[Interval, str, Fit | None]:
+        """Peak MiB a GPU with the reason in words, never above the memory of a known GPU type; whether it fits one.
+
+        ``record``: the submission as the record that it would become.
+        """
+        gpu = gpu_model(submission.gpu_type)
+        ceiling_mib = float(gpu.memory_mib) if gpu else math.inf
+        guess, by_arithmetic = _gpu_guess(submission, facts)
+        seen = self._gpu.corrected(record, guess, similar)
+        if seen is not None:
+            interval, jobs = seen
+            plural = "s" if jobs != 1 else ""
+            reason = f"GPU memory: peaks of {jobs} ended job{plural}, those alike most, beside the arithmetic"
+        elif by_arithmetic is not None:
+            interval = by_arithmetic.total()
+            reason = f"GPU memory: {_parts(by_arithmetic)} come to {interval.value:,.0f} MiB"
+        else:
+            interval = _around(guess)
+            reason = "GPU memory: the model's size is not known, so a wide guess"
+        found = fit(gpu, workload(submission, facts), facts, interval) if gpu and (seen or by_arithmetic) else None
+        if found is not None and found.verdict != "fits":
+            reason += f"; {_may_not_fit(found)}"
+        return _clipped(interval, min(CONTEXT_MIB / 2, ceiling_mib), ceiling_mib), reason, found
+
+    def host_mib(
+        self, submission: Submission, facts: SourceFacts, record: JobRecord, similar: Similar
+    ) -> tuple[Interval, str | None]:
+        """Peak MiB of the whole job on its hosts, never above what the launch asks for; the reason where it is cut."""
+        guess = _host_guess(submission, facts)
+        seen = self._host.corrected(record, guess, similar)
+        interval = seen[0] if seen is not None else _around(guess)
+        asked = facts.request.get("memory_mib")
+        if asked is None or not isinstance(asked.value, int | float) or interval.high <= asked.value:
+            return interval, None
+        reason = f"host memory: cut at the {asked.value / 1024:,.4g} GiB asked for"
+        if interval.value > asked.value:
+            reason += f"; such jobs take about {interval.value / 1024:,.0f} GiB, so it may be killed for its memory"
+        return _clipped(interval, 0.0, asked.value), reason
+
+
+def _as_asked(record: JobRecord) -> tuple[Submission, SourceFacts]:
+    """An ended job as far as its memory could be guessed when it was submitted."""
+    return Submission("", gpus=record.gpus or None, gpu_type=record.gpu_type), facts_of(record)
+
+
+def _gpu_guess(submission: Submission, facts: SourceFacts) -> tuple[Guess, TrainingMemory | None]:
+    by_arithmetic = training_memory(workload(submission, facts), facts)
     if by_arithmetic is None:
-        centre, spread = (gpu or TYPICAL).memory_mib * _COLD_GPU_SHARE, _COLD_SPREAD
-        reason = "GPU memory: the model's size is not known, so a wide guess"
-    else:
-        total = by_arithmetic.total()
-        centre, spread = total.value, math.log(total.high / total.low) / (2 * _Z_80)
-        reason = f"GPU memory: {_parts(by_arithmetic)} come to {total.value:,.0f} MiB"
-    seen = [(record.peak_gpu_memory_mib, w) for (record, _), w in zip(similar, evidence(similar), strict=True)]
-    interval, jobs = _corrected(centre, spread, seen)
-    if by_arithmetic is not None and not jobs:
-        interval = by_arithmetic.total()
-    if jobs:
-        reason = f"GPU memory: peaks of {jobs} similar jobs, beside the arithmetic"
-    found = fit(gpu, size, facts, interval) if gpu and (jobs or by_arithmetic) else None
-    if found is not None and found.verdict != "fits":
-        reason += f"; {_may_not_fit(found)}"
-    return _clipped(interval, min(CONTEXT_MIB / 2, ceiling_mib), ceiling_mib), reason, found
+        centre_mib = (gpu_model(submission.gpu_type) or TYPICAL).memory_mib * _COLD_GPU_SHARE
+        return (math.log(centre_mib), _COLD_SPREAD), None
+    total = by_arithmetic.total()
+    return (math.log(total.value), math.log(total.high / total.low) / (2 * _Z_80)), by_arithmetic
+
+
+def _host_guess(submission: Submission, facts: SourceFacts) -> Guess:
+    return math.log(_HOST_MIB_PER_GPU * workload(submission, facts).gpus), _HOST_SPREAD
+
+
+def _around(guess: Guess) -> Interval:
+    centre, reach = guess[0], _Z_80 * guess[1]
+    return Interval(math.exp(centre), math.exp(centre - reach), math.exp(centre + reach))
 
 
 def _parts(memory: TrainingMemory) -> str:
@@ -69,20 +125,6 @@ def _may_not_fit(found: Fit) -> str:
     return reason
 
 
-def host_memory_mib(submission: Submission, facts: SourceFacts, similar: Similar) -> tuple[Interval, str | None]:
-    """Peak MiB of the whole job on its hosts, never above what the launch asks for; the reason where that cuts it."""
-    gpus = workload(submission, facts).gpus
-    seen = [(record.peak_host_memory_mib, w) for (record, _), w in zip(similar, evidence(similar), strict=True)]
-    interval, _ = _corrected(_HOST_MIB_PER_GPU * gpus, _HOST_SPREAD, seen)
-    asked = facts.request.get("memory_mib")
-    if asked is None or not isinstance(asked.value, int | float) or interval.high <= asked.value:
-        return interval, None
-    reason = f"host memory: cut at the {asked.value / 1024:,.4g} GiB asked for"
-    if interval.value > asked.value:
-        reason += f"; such jobs take about {interval.value / 1024:,.0f} GiB, so it may be killed for its memory"
-    return _clipped(interval, 0.0, asked.value), reason
-
-
 def gpu_utilization(similar: Similar) -> Interval:
     """Mean utilisation over the run, 0..1."""
     seen = [
@@ -98,21 +140,6 @@ def gpu_utilization(similar: Similar) -> Interval:
     low = keep * _UTILISATION.low + (1 - keep) * (mean - _Z_80 * deviation - 0.03)
     high = keep * _UTILISATION.high + (1 - keep) * (mean + _Z_80 * deviation + 0.03)
     return _clipped(Interval(value, low, high), 0.0, 1.0)
-
-
-def _corrected(centre: float, spread: float, seen: Sequence[tuple[float | None, float]]) -> tuple[Interval, int]:
-    """Shrink towards what was seen, on the log scale. Returns the interval and how many jobs were seen."""
-    logs = [(math.log(value), weight) for value, weight in seen if value is not None and value > 0 and weight > 0]
-    total = sum(weight for _, weight in logs)
-    keep = _PRIOR_JOBS / (_PRIOR_JOBS + total)
-    mean = sum(v * w for v, w in logs) / total if total else 0.0
-    middle = keep * math.log(centre) + (1 - keep) * mean
-    # The spread among those seen, the doubt about the prior, and how far the two disagree: none may be left out.
-    among = sum(w * (v - mean) ** 2 for v, w in logs) / total if total else 0.0
-    between = keep * (1 - keep) * (math.log(centre) - mean) ** 2 if total else 0.0
-    deviation = math.sqrt(keep * spread**2 + (1 - keep) * (among + _REPEAT_SPREAD**2) + between)
-    reach = _Z_80 * deviation
-    return Interval(math.exp(middle), math.exp(middle - reach), math.exp(middle + reach)), len(logs)
 
 
 def _clipped(interval: Interval, low: float, high: float) -> Interval:

@@ -15,6 +15,7 @@ import math
 from array import array
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import log
 
 import numpy as np
@@ -29,6 +30,7 @@ from predictors.fact_features import fact_row
 from predictors.features import NAMES, UNKNOWN, Past, log_s, table, who
 from predictors.forecast import Forecast
 from predictors.online import EXPERTS, OnlineDurationPredictor, Opinion
+from predictors.site_durations import VOICE, SiteDurations, SiteSaid
 from predictors.types import OutcomeProbabilities
 
 #: The names of the numbers in a row, for explanations and for the files models are kept in.
@@ -46,6 +48,7 @@ _GROWTH = 1.3
 WINDOW_JOBS = 50_000
 _LOW, _HOLD_LOW, _HOLD_HIGH, _HIGH = range(len(BOOSTED_LEVELS))
 _SPREAD = 1.5
+_ROUGH = (0.1, 0.9)
 #: Half-life, in ended jobs, of what the hold gained: for everyone, and for a user, whose own counts as much as that
 #: after some jobs.
 _FORGET_HOLD, _FORGET_HOLD_OF_ONE = 0.5 ** (1 / 300), 0.5 ** (1 / 15)
@@ -74,6 +77,7 @@ class _Asked:
     by_work: bool = False
     ends: tuple[float, float, float] = (1.0, 0.0, 0.0)
     held_s: float | None = None
+    by_site: SiteSaid | None = None
 
 
 @dataclass(slots=True)
@@ -130,6 +134,7 @@ class StackedDurations:
         self.latest_s = -math.inf
         self._past = Past()
         self._experts = OnlineDurationPredictor()
+        self._site = SiteDurations()
         self._boosted = BoostedShares(trees, seed)
         self._endings = BoostedOutcomes(seed=seed)
         self._bounds = AdaptiveBounds()
@@ -137,7 +142,7 @@ class StackedDurations:
         self._hold_of: dict[tuple[Hashable, bool], _Hold] = {}
         self._open: dict[str, _Asked] = {}
         self._ended: list[_Ended] = []
-        self._ended_jobs = self._trained_jobs = 0
+        self._ended_count = self._ended_jobs = self._trained_jobs = 0
         self._next_training = FIRST_TRAINING_JOBS
 
     def ask(self, record: JobRecord) -> Forecast:
@@ -206,9 +211,24 @@ class StackedDurations:
         """Of the jobs that fail, the share that does so within the first minutes."""
         return self._past.early_share()
 
+    def by_site(self, record: JobRecord) -> SiteSaid | None:
+        """What the site's own jobs say of a job; None where there are none, or so many that `peek` tells more."""
+        return self._by_site(record, self._experts.opinion(record)) if self._ended_count else None
+
     def voices(self, record: JobRecord) -> list[tuple[str, float, float]]:
-        """Each expert with an idea of a job: its name, its guess in seconds, its weight (they sum to 1)."""
-        return self._experts.voices(record)
+        """Each expert with an idea of a job and, while they are few, the site's own jobs: name, seconds, weight (the
+        weights sum to 1)."""
+        opinion = self._experts.opinion(record)
+        said = self._by_site(record, opinion)
+        if said is None or not said.by_jobs:
+            return self._experts.voices(record)
+        names = [name for name, guess in zip(EXPERTS, opinion.guesses, strict=True) if guess is not None]
+        total = sum(weight for _, weight in said.heard)
+        longest = log(record.requested_s) if record.requested_s else math.inf
+        return [
+            (name, math.exp(max(0.0, min(guess, longest))), weight / total)
+            for name, (guess, weight) in zip((*names, VOICE), said.heard, strict=True)
+        ]
 
     def kept_promises(self, record: JobRecord) -> float:
         """0.9, or the share of this user's jobs that ended by the 90 % quantile told where that is clearly less."""
@@ -266,7 +286,14 @@ class StackedDurations:
         return _Asked(
             row, limit_s or _NO_REQUEST_S, limit_s, experts_s, self.group_of(record), who=who(record),
             by_work=any(opinion.guesses[at] is not None for at in _BY_OWN_WORK), ends=ends,
+            by_site=self._by_site(record, opinion),
         )  # fmt: skip
+
+    def _by_site(self, record: JobRecord, opinion: Opinion) -> SiteSaid | None:
+        """What the site's own jobs say, while they are few: each of them is compared with every other."""
+        if self._ended_count >= FIRST_TRAINING_JOBS:
+            return None
+        return self._site.ask(record, partial(self._experts.weighed, record, opinion))
 
     def _note(self, record: JobRecord) -> _Asked:
         opinion = self._experts.opinion(record)
@@ -282,7 +309,11 @@ class StackedDurations:
         self.latest_s = max(self.latest_s, at_s)
         self._past.ended(record, at_s)
         self._experts.observe(record)
-        return self._open.pop(record.job_id, None)
+        self._ended_count += 1
+        asked = self._open.pop(record.job_id, None)
+        if asked is not None and asked.by_site is not None:
+            self._site.learn(record, asked.by_site)
+        return asked
 
     def _learn(self, asked: _Asked, record: JobRecord) -> None:
         duration_s = record.duration_s or 0.0
@@ -323,7 +354,10 @@ class StackedDurations:
         return [_Raw(values, ending) for values, ending in zip(seconds, endings, strict=True)]
 
     def _forecast(self, asked: _Asked, raw: _Raw | None) -> Forecast:
-        if raw is None:
+        if raw is None and asked.by_site is not None:
+            point_s = math.exp(asked.by_site.point)
+            low, high = (log_s(s) for s in asked.by_site.around.quantile_s(_ROUGH))
+        elif raw is None:
             point_s = asked.experts_s
             low, high = log(point_s) - _SPREAD, log(point_s) + _SPREAD
         else:

@@ -1,0 +1,135 @@
+"""A guess made from facts and published figures, corrected by the ended jobs of the site that it is made for.
+
+How large the site's own effects are is learned anew whenever there are some more jobs; between, a job that has ended
+only joins those that are solved for. See `effects` for the model, `traits` for what tells jobs apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from predictors import effects
+from predictors.effects import Floats
+from predictors.mixture import Mixture
+from predictors.traits import Traits
+
+#: So many of the newest jobs are learned from.
+WINDOW_JOBS = 200
+#: The effects are learned from so many jobs on, and anew whenever there are this much more of them, or this many.
+_FIRST_FIT_JOBS = 6
+_GROWTH = 1.3
+_MOST_JOBS_BETWEEN = 100
+#: Before any was seen, misses are those of a bell; it is worth so many jobs, and as wide as this: the standard
+#: deviations are only guessed.
+_BELL_JOBS = 20.0
+_BELL_WIDTH = 1.5
+_BELL: Floats = _BELL_WIDTH * np.array([NormalDist().inv_cdf((i + 0.5) / 21) for i in range(21)])
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job that has ended: ``residual`` is the logarithm of what came over what was guessed, ``trust`` what it counts
+    (1: fully), ``doubt`` how far the guess was expected to be off beside others (1: as far)."""
+
+    traits: Traits
+    residual: float
+    trust: float = 1.0
+    doubt: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Of one job: the logarithm of the middle and its standard deviation. Of the jobs that it rests on: how far
+    each is ``off`` what the others say of it, and that in standard deviations (``misses``)."""
+
+    middle: float
+    spread: float
+    off: Floats
+    misses: Floats
+
+
+class Solved:
+    """Some ended jobs, in order of their ends and at least one, solved for; ``say`` is then cheap."""
+
+    def __init__(self, logs: Floats, jobs: Sequence[Job]) -> None:
+        """``logs``: of the standard deviations."""
+        self._compared, self._doubts, shared = _shared(jobs)
+        residuals, before = _columns(jobs)
+        trust = effects.trusted(logs, residuals, shared, before)
+        self._solved = effects.solve(logs, residuals, shared, trust)
+
+    def say(self, traits: Traits, guess: float, doubt: float = 1.0) -> Said:
+        """What the jobs make of the ``guess`` (a logarithm), which is in ``doubt`` beside other guesses."""
+        cross, own = self._compared.one_more(traits)
+        expected, spread = self._solved.said(cross * (self._doubts * doubt), own * doubt**2)
+        return Said(guess + expected, spread, self._solved.off, self._solved.misses)
+
+
+class Effects:
+    """``learn(job)`` in order of the ends; ``solved()``: what the newest say, with the effects that suit them."""
+
+    def __init__(self, start: Floats = effects.START) -> None:
+        """``start``: the logarithms of the standard deviations before any job was seen."""
+        self.jobs: deque[Job] = deque(maxlen=WINDOW_JOBS)
+        self._start = self._logs = start
+        self._seen = 0
+        self._next_fit = _FIRST_FIT_JOBS
+        self._solved: Solved | None = None
+
+    def learn(self, job: Job) -> None:
+        """A job has ended."""
+        self.jobs.append(job)
+        self._seen += 1
+        self._solved = None
+
+    def solved(self) -> Solved:
+        """The window, of at least one job."""
+        if self._solved is None:
+            self._solved = Solved(self.logs(), self.jobs)
+        return self._solved
+
+    def logs(self) -> Floats:
+        """The logarithms of the standard deviations, learned anew where that is due."""
+        if self._seen >= self._next_fit:
+            self._next_fit = min(math.ceil(self._seen * _GROWTH), self._seen + _MOST_JOBS_BETWEEN)
+            _, _, shared = _shared(self.jobs)
+            residuals, before = _columns(self.jobs)
+            trust = effects.trusted(self._logs, residuals, shared, before)
+            self._logs = effects.fit(residuals, shared, trust, self._start)
+        return self._logs
+
+
+def _shared(jobs: Sequence[Job]) -> tuple[effects.Compared, Floats, Floats]:
+    """(the jobs compared, their doubts, effects x jobs x jobs shared: the larger where guesses were in doubt)."""
+    compared, doubts = effects.Compared([job.traits for job in jobs]), np.array([job.doubt for job in jobs])
+    return compared, doubts, compared.among() * (doubts[:, None] * doubts[None, :])
+
+
+def _columns(jobs: Sequence[Job]) -> tuple[Floats, Floats]:
+    """(residuals, what each job counts)."""
+    return np.array([job.residual for job in jobs]), np.array([job.trust for job in jobs])
+
+
+def shaped(misses: Floats, limits: Floats, middle: float, spread: float) -> Mixture:
+    """The distribution around ``middle`` in which past ``misses`` and a bell as wide as ``spread`` have a say.
+
+    ``limits``: how large each miss could at most have been to be known by now. A job that was submitted an hour ago is
+    among the ended ones only if it took less, so those that ended are the short ones of late: each counts for those
+    that could not be known yet as well (Lynden-Bell, MNRAS 1971; Woodroofe, Annals of Statistics 1985).
+    """
+    points = np.concatenate([misses, spread * _BELL])
+    weights = np.concatenate([np.ones(len(misses)), np.full(len(_BELL), _BELL_JOBS / len(_BELL))])
+    known_to = np.concatenate([limits, np.full(len(_BELL), np.inf)])
+    order = np.argsort(points, kind="stable")
+    points, weights, known_to = points[order], weights[order], known_to[order]
+    at_risk = ((points[None, :] <= points[:, None]) & (points[:, None] <= known_to[None, :])) @ weights
+    stays = np.clip(1.0 - weights / np.maximum(at_risk, weights), 1e-9, 1.0)
+    below = np.append(np.cumprod(stays[::-1])[::-1][1:], 1.0)  # the share up to and with each point
+    shares = np.diff(below, prepend=0.0)
+    return Mixture(middle + points, np.maximum(shares, 1e-12))
