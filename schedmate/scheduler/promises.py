@@ -2,7 +2,7 @@
 
 A plan is told as guaranteed only while nobody waits who could still take its place: no job of a higher class that came
 later and has no guaranteed plan of its own. The numbers compared are counts of cycles: ``since`` of a job, when it came
-into its class, and `QueueLayer.promised` of a plan, when it was last told.
+(into its class; who reaches the starvation bound, before), and `QueueLayer.promised` of a plan, when it was last told.
 """
 
 from __future__ import annotations

@@ -231,11 +231,11 @@ class Transaction:
         state.enqueue(slot, (old[0], old[1], slot))
 
     def change_lane(self, slot: int, lane: QueueLane) -> None:
-        """Move the waiting job in ``slot`` to another lane, at the same place."""
+        """Move the waiting job in ``slot`` to another lane, at the same place, as if it had always been in it."""
         state, table = self._state, self._state.table
         old = table.entries[slot]
-        self._log.append(("lane", slot, (table.queue_lanes[slot], old, table.since[slot]), 0.0))
-        table.queue_lanes[slot], table.since[slot] = lane, state.cycles
+        self._log.append(("lane", slot, (table.queue_lanes[slot], old), 0.0))
+        table.queue_lanes[slot] = lane
         state.enqueue(slot, (old[0], old[1], slot))
 
     def waited(self, wait: tuple[float, int, int]) -> None:

@@ -163,8 +163,8 @@ def _undo_let_go(state: State, slot: int, _: object, __: float) -> None:
     the_layer(state).queue.reserved.add(slot)
 
 
-def _undo_lane(state: State, slot: int, old: tuple[QueueLane, Entry, int], _: float) -> None:
-    state.table.queue_lanes[slot], entry, state.table.since[slot] = old
+def _undo_lane(state: State, slot: int, old: tuple[QueueLane, Entry], _: float) -> None:
+    state.table.queue_lanes[slot], entry = old
     state.enqueue(slot, entry)
 
 

@@ -10,7 +10,8 @@ from schedmate.scheduler.transaction import Transaction
 
 
 def age(state: State, tx: Transaction, now: float) -> None:
-    """Comes first in a cycle: entries of jobs that no longer wait are dropped for good."""
+    """Comes first in a cycle: entries of jobs that no longer wait are dropped for good. What was promised before a job
+    came binds it in its new class as well."""
     layer, table = state.layer, state.table
     if layer is None:
         return

@@ -166,6 +166,8 @@ def test_long_run_of_a_gated_policy(policy: str) -> None:
         ),  # a plan took the quota of a claim
         ("conservative", 1333, 60),  # a start planned for the end of a job of no length that did not end
         ("conservative", 2118, 60),
+        ("core, strict", 5000183, 120),  # who starved broke a promise
+        ("core, two reserved", 5000244, 120),
         ("core, best effort", 1322, 60),  # whoever made way could start on another pool, and nobody was woken
         ("core at once", 102, 160),  # the first started at the end of a cycle, and the next had no reservation yet
     ],

@@ -179,11 +179,7 @@ class World:
         bound_s = self.scheduler.state.policy.starvation_bound_s
         late = [t for t in self.tracks.values() if t.start_s is None and t.job.submit_s + bound_s <= self.now]
         for track in late:
-            if not track.starves:
-                track.starves = True
-                for other in self.tracks.values():
-                    if not other.starves:
-                        other.promised_s = math.inf
+            track.starves = True
         return sorted(late, key=lambda track: track.number)
 
     # What follows --------------------------------------------------------------------------------------------------
