@@ -77,12 +77,12 @@ class EarlyLane:
 
     def as_tried(self, job: Job) -> Job | None:
         """The job as it is to be ordered if it is tried; None where it is not to be: the chance is too small, it may
-        not be put back, or it stands no further back without."""
+        not be put back (nor a replica of a service, which is to keep so many), or it stands no further back without."""
         hints = job.hints
         if hints is None or hints.fails_early is None or hints.fails_early < self._rules.least:
             return None
         is_rigid = job.demand is None or not job.demand.elastic
-        if not (job.preemptible and job.kind == "training" and is_rigid):
+        if not (job.preemptible and job.kind == "training" and job.service is None and is_rigid):
             return None
         costs_s = self.probe_s(job) / hints.fails_early
         if costs_s >= expected(job).ends_s:
