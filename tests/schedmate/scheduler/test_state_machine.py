@@ -168,6 +168,7 @@ def test_long_run_of_a_gated_policy(policy: str) -> None:
         ("conservative", 2118, 60),
         ("core, strict", 5000183, 120),  # who starved broke a promise
         ("core, two reserved", 5000244, 120),
+        ("core, moving, two reserved, early", 104, 300),  # a replica of a service was tried, and put back
         ("core, best effort", 1322, 60),  # whoever made way could start on another pool, and nobody was woken
         ("core at once", 102, 160),  # the first started at the end of a cycle, and the next had no reservation yet
     ],
