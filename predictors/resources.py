@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from analyzers.types import JobRecord, SourceFacts, Submission
 from predictors.duration import Similar, evidence
@@ -27,7 +28,7 @@ _HOST_SPREAD = 1.1
 
 
 class Memory:
-    """What is learned of memory: ``learn(record)`` of jobs in order of their ends."""
+    """What is learned of memory: ``learn(records)`` of jobs in order of their ends."""
 
     def __init__(self) -> None:
         self._gpu = SitePeaks(
@@ -37,10 +38,10 @@ class Memory:
             lambda record: record.peak_host_memory_mib, lambda record: _host_guess(*_as_asked(record))
         )
 
-    def learn(self, record: JobRecord) -> None:
-        """A job has ended."""
-        self._gpu.learn(record)
-        self._host.learn(record)
+    def learn(self, records: Sequence[JobRecord]) -> None:
+        """Jobs have ended."""
+        self._gpu.learn(records)
+        self._host.learn(records)
 
     def gpu_mib(
         self, submission: Submission, facts: SourceFacts, record: JobRecord, similar: Similar
