@@ -11,7 +11,7 @@ from predictors.fitting import fit
 from predictors.hardware import TYPICAL, gpu_model
 from predictors.memory import CONTEXT_MIB, TrainingMemory, training_memory
 from predictors.pace import facts_of
-from predictors.site_peaks import Guess, SitePeaks
+from predictors.site_peaks import Guess, Looks, SitePeaks
 from predictors.types import Fit, Interval
 from predictors.workload import workload
 
@@ -31,11 +31,12 @@ class Memory:
     """What is learned of memory: ``learn(records)`` of jobs in order of their ends."""
 
     def __init__(self) -> None:
+        looks = Looks()
         self._gpu = SitePeaks(
-            lambda record: record.peak_gpu_memory_mib, lambda record: _gpu_guess(*_as_asked(record))[0]
+            lambda record: record.peak_gpu_memory_mib, lambda record: _gpu_guess(*_as_asked(record))[0], looks
         )
         self._host = SitePeaks(
-            lambda record: record.peak_host_memory_mib, lambda record: _host_guess(*_as_asked(record))
+            lambda record: record.peak_host_memory_mib, lambda record: _host_guess(*_as_asked(record)), looks
         )
 
     def learn(self, records: Sequence[JobRecord]) -> None:

@@ -10,6 +10,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import is_
 from statistics import NormalDist
 
 import numpy as np
@@ -57,9 +58,9 @@ class Said:
 class Solved:
     """Some ended jobs, in order of their ends and at least one, solved for; ``say`` is then cheap."""
 
-    def __init__(self, logs: Floats, jobs: Sequence[Job]) -> None:
-        """``logs``: of the standard deviations."""
-        self._compared, self._doubts, shared = _shared(jobs)
+    def __init__(self, logs: Floats, jobs: Sequence[Job], comparison: Comparison | None = None) -> None:
+        """``logs``: of the standard deviations; ``comparison``: where these jobs may have been compared."""
+        self._compared, self._doubts, shared = _shared(jobs, comparison or Comparison())
         residuals, before = _columns(jobs)
         trust = effects.trusted(logs, residuals, shared, before)
         self._solved = effects.solve(logs, residuals, shared, trust)
@@ -98,17 +99,37 @@ class Effects:
         """The logarithms of the standard deviations, learned anew where that is due."""
         if self._seen >= self._next_fit:
             self._next_fit = min(math.ceil(self._seen * _GROWTH), self._seen + _MOST_JOBS_BETWEEN)
-            _, _, shared = _shared(self.jobs)
+            _, _, shared = _shared(self.jobs, Comparison())
             residuals, before = _columns(self.jobs)
             trust = effects.trusted(self._logs, residuals, shared, before)
             self._logs = effects.fit(residuals, shared, trust, self._start)
         return self._logs
 
 
-def _shared(jobs: Sequence[Job]) -> tuple[effects.Compared, Floats, Floats]:
+class Comparison:
+    """Jobs compared, kept until others are: of a job that is asked about several things are told, by the same jobs.
+
+    Not for several threads at once.
+    """
+
+    def __init__(self) -> None:
+        self._traits: list[Traits] = []
+        self._found: tuple[effects.Compared, Floats] | None = None
+
+    def of(self, traits: list[Traits]) -> tuple[effects.Compared, Floats]:
+        """The jobs of these very traits compared, and effects x jobs x jobs shared."""
+        same = len(traits) == len(self._traits) and all(map(is_, traits, self._traits))
+        if self._found is None or not same:
+            compared = effects.Compared(traits)
+            self._traits, self._found = traits, (compared, compared.among())
+        return self._found
+
+
+def _shared(jobs: Sequence[Job], comparison: Comparison) -> tuple[effects.Compared, Floats, Floats]:
     """(the jobs compared, their doubts, effects x jobs x jobs shared: the larger where guesses were in doubt)."""
-    compared, doubts = effects.Compared([job.traits for job in jobs]), np.array([job.doubt for job in jobs])
-    return compared, doubts, compared.among() * (doubts[:, None] * doubts[None, :])
+    compared, among = comparison.of([job.traits for job in jobs])
+    doubts = np.array([job.doubt for job in jobs])
+    return compared, doubts, among * (doubts[:, None] * doubts[None, :])
 
 
 def _columns(jobs: Sequence[Job]) -> tuple[Floats, Floats]:

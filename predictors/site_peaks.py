@@ -16,8 +16,8 @@ import numpy as np
 from analyzers.history.index import end_s
 from analyzers.types import JobRecord
 from predictors import effects
-from predictors.site import WINDOW_JOBS, Effects, Job, Solved, shaped
-from predictors.traits import traits_of
+from predictors.site import WINDOW_JOBS, Comparison, Effects, Job, Solved, shaped
+from predictors.traits import Traits, traits_of
 from predictors.types import Interval
 
 #: The logarithm of a peak before any was seen, and the standard deviation of how far that is off.
@@ -31,12 +31,38 @@ _NEWEST, _ALIKE = 40, 20
 _KEPT = 5_000
 
 
+class Looks:
+    """Jobs as they were read, and compared, kept: several peaks are told of one job, by those that it is like."""
+
+    def __init__(self) -> None:
+        self.comparison = Comparison()
+        self._ended: dict[int, tuple[JobRecord, Traits]] = {}
+        self._asked: tuple[JobRecord, Traits] | None = None
+
+    def ended(self, record: JobRecord) -> Traits:
+        """Of a job of the history: a few are those that most others are like."""
+        known = self._ended.get(id(record))
+        if known is None:
+            if len(self._ended) >= _KEPT:
+                self._ended.clear()
+            known = self._ended[id(record)] = record, traits_of(record)  # holds it, so that its id stays its own
+        return known[1]
+
+    def asked(self, record: JobRecord) -> Traits:
+        """Of the job that is asked about."""
+        if self._asked is None or self._asked[0] is not record:
+            self._asked = record, traits_of(record)
+        return self._asked[1]
+
+
 class SitePeaks:
     """``learn(records)`` in order of their ends, then ``corrected(record, guess, similar)``."""
 
-    def __init__(self, peak_of: Callable[[JobRecord], float | None], guess_of: Callable[[JobRecord], Guess]) -> None:
+    def __init__(
+        self, peak_of: Callable[[JobRecord], float | None], guess_of: Callable[[JobRecord], Guess], looks: Looks
+    ) -> None:
         """``peak_of``: the MiB that an ended job was seen to take; ``guess_of``: what was guessed of it."""
-        self._peak_of, self._guess_of = peak_of, guess_of
+        self._peak_of, self._guess_of, self._looks = peak_of, guess_of, looks
         self._effects = Effects(_START)
         self._names: deque[str] = deque(maxlen=WINDOW_JOBS)
         self._looked_at: dict[int, tuple[JobRecord, Job | None]] = {}
@@ -62,11 +88,12 @@ class SitePeaks:
         jobs = [job for each in older if (job := self._once(each)) is not None]
         if jobs:  # a large site: the newest of all of it are less alike than these
             jobs += list(self._effects.jobs)[-_NEWEST:]
-            said = Solved(self._effects.logs(), jobs).say(traits_of(record), guess[0], doubt)
+            solved = Solved(self._effects.logs(), jobs, self._looks.comparison)
         elif self._effects.jobs:
-            said = self._effects.solved().say(traits_of(record), guess[0], doubt)
+            solved = self._effects.solved()
         else:
             return None
+        said = solved.say(self._looks.asked(record), guess[0], doubt)
         around = shaped(said.spread * said.misses, np.full(len(said.misses), np.inf), said.middle, said.spread)
         low, middle, high = (float(value) for value in around.quantile_s((0.1, 0.5, 0.9)))
         return Interval(middle, low, high), len(said.misses)
@@ -89,4 +116,4 @@ class SitePeaks:
         if peak_mib is None or not self._is_known(record):
             return None
         guess, spread = self._guess_of(record)
-        return Job(traits_of(record), math.log(peak_mib) - guess, doubt=spread / effects.OFF)
+        return Job(self._looks.ended(record), math.log(peak_mib) - guess, doubt=spread / effects.OFF)
