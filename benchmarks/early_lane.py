@@ -48,7 +48,7 @@ from schedmate.scheduler import POLICIES, ClusterSpec, Hints, Job
 from schedmate.scheduler.early_lane import Early
 from schedmate.simulator import Estimates, Result, shaken, simulate
 from schedmate.simulator.conditions import Conditions
-from schedmate.simulator.estimates import Restarts
+from schedmate.simulator.estimates import Around, Restarts
 from schedmate.simulator.load import at_load
 from schedmate.traces import open_trace
 from schedmate.workload import WorkloadSpec
@@ -81,13 +81,13 @@ def fail_early(case: Case) -> frozenset[str]:
     )
 
 
-class Saying:
+class Saying(Around):
     """Other estimates, with another word about failing early; ``said`` keeps it by job. ``times`` is one of `TIMES`."""
 
-    learns = True
-
     def __init__(self, estimates: Estimates, times: str, chance: Chance) -> None:
-        self._estimates, self._times, self._chance = estimates, times, chance
+        super().__init__(estimates)
+        self.learns = True
+        self._times, self._chance = times, chance
         self.name = f"{times} times"
         self.said: dict[str, float] = {}
 
@@ -100,10 +100,6 @@ class Saying:
             hints = Hints(fails_early=said, early_s=EARLY_S)
             return replace(job, estimate_s=record.requested_s, hints=hints)
         return replace(job, hints=replace(job.hints, fails_early=said, early_s=EARLY_S))
-
-    def ended(self, record: JobRecord) -> None:
-        """Hand the ended job on."""
-        self._estimates.ended(record)
 
 
 class Known:

@@ -54,9 +54,10 @@ _ROUNDS = 3
 
 
 class Compared:
-    """Jobs that have ended, in order of their ends, ready to be compared with one another and with one more."""
+    """Jobs that have ended, in order of their ends, and last so many ``in_flight``, ready to be compared with one
+    another and with one more."""
 
-    def __init__(self, traits: Sequence[Traits]) -> None:
+    def __init__(self, traits: Sequence[Traits], in_flight: int = 0) -> None:
         self._codes: dict[Hashable, int] = {}
         self._groups = np.array([self._coded(t.groups, learn=True) for t in traits])
         self._kinds = np.array([self._coded(t.kinds, learn=True) for t in traits])
@@ -65,10 +66,14 @@ class Compared:
         self._facts = _Columns([t.facts for t in traits])
         self._amounts = _Columns([t.amounts for t in traits], farthest=_FARTHEST)
         self._settings = np.hstack([self._options.table, self._words.table])
+        ended = len(traits) - in_flight
+        #: The jobs' place in the order of the ends; those in flight come next.
+        self._places = np.minimum(np.arange(len(traits), dtype=float), ended)
+        self._next = float(ended)
 
     def among(self) -> Floats:
         """(effects without the noise) x jobs x jobs: how much of each effect two jobs share."""
-        place = np.arange(len(self._groups), dtype=float)
+        place = self._places
         return self._shared(
             self._groups[:, None, :], self._kinds[:, None, :], self._settings, self._facts.table, self._amounts.table,
             np.abs(place[:, None] - place[None, :]),
@@ -79,8 +84,7 @@ class Compared:
         groups, kinds = self._coded(traits.groups, learn=False), self._coded(traits.kinds, learn=False)
         settings = np.append(self._options.row(_options(traits)), self._words.row(_words(traits)))[None, :]
         facts, amounts = self._facts.row(traits.facts)[None, :], self._amounts.row(traits.amounts)[None, :]
-        jobs = len(self._groups)
-        age = np.arange(jobs, 0, -1, dtype=float)[None, :]
+        age = (self._next - self._places)[None, :]
         cross = self._shared(np.array(groups), np.array(kinds), settings, facts, amounts, age)
         known = [float(group is not None) for group in traits.groups]
         own = np.array([

@@ -18,6 +18,7 @@ from analyzers.types import JobRecord, SourceFacts, Submission
 from predictors import reasons
 from predictors.duration import K_SIMILAR
 from predictors.forecast import Forecast
+from predictors.in_flight import InFlight
 from predictors.learner import Learner
 from predictors.mixture import Mixture
 from predictors.outcome import outcome_probabilities
@@ -40,10 +41,17 @@ _LEAST_FACT_CONFIDENCE = 0.5
 class Predictor:
     """``predict(submission, facts)`` from a history and, where there is one, a trained model."""
 
-    def __init__(self, history: HistoryStore, trained: StackedDurations | None = None, version: str = "") -> None:
-        """``version`` names the trained model; it becomes part of what every prediction is marked with."""
+    def __init__(
+        self,
+        history: HistoryStore,
+        trained: StackedDurations | None = None,
+        version: str = "",
+        in_flight: InFlight | None = None,
+    ) -> None:
+        """``version`` names the trained model; it becomes part of what every prediction is marked with. ``in_flight``:
+        where starts are told; jobs that have not ended are then known to last at least so long."""
         self.history = history
-        self._learner = Learner(history, trained)
+        self._learner = Learner(history, trained, in_flight)
         self._version = f"{MODEL_VERSION}+{version}" if trained is not None and version else MODEL_VERSION
 
     def predict(self, submission: Submission, facts: SourceFacts, running: Running | None = None) -> Prediction:

@@ -10,12 +10,12 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import is_
 from statistics import NormalDist
 
 import numpy as np
 
 from predictors import effects
+from predictors.censored import Censored, exceeding
 from predictors.effects import Floats
 from predictors.mixture import Mixture
 from predictors.traits import Traits
@@ -30,6 +30,7 @@ _MOST_JOBS_BETWEEN = 100
 #: deviations are only guessed.
 _BELL_JOBS = 20.0
 _BELL_WIDTH = 1.5
+_NONE: Floats = np.zeros(0)
 _BELL: Floats = _BELL_WIDTH * np.array([NormalDist().inv_cdf((i + 0.5) / 21) for i in range(21)])
 
 
@@ -45,6 +46,17 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class Lasting:
+    """A job in flight: its residual is not known, but that it exceeds the ``bound``, unless it is one of those that
+    never come to their end, against which are ``odds`` to one; the others as of a `Job`."""
+
+    traits: Traits
+    bound: float
+    odds: float = 0.0
+    doubt: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Said:
     """Of one job: the logarithm of the middle and its standard deviation. Of the jobs that it rests on: how far
     each is ``off`` what the others say of it, and that in standard deviations (``misses``)."""
@@ -56,20 +68,44 @@ class Said:
 
 
 class Solved:
-    """Some ended jobs, in order of their ends and at least one, solved for; ``say`` is then cheap."""
+    """Some ended jobs, in order of their ends, and some in flight, at least one together, solved for; ``say`` is then
+    cheap."""
 
-    def __init__(self, logs: Floats, jobs: Sequence[Job], comparison: Comparison | None = None) -> None:
-        """``logs``: of the standard deviations; ``comparison``: where these jobs may have been compared."""
-        self._compared, self._doubts, shared = _shared(jobs, comparison or Comparison())
+    def __init__(self, logs: Floats, jobs: Sequence[Job], running: Sequence[Lasting] = ()) -> None:
+        """``logs``: of the standard deviations."""
+        self._compared, doubts, shared = _shared([*jobs, *running], len(running))
+        self._doubts = doubts
+        self._ended = ended = len(jobs)
         residuals, before = _columns(jobs)
-        trust = effects.trusted(logs, residuals, shared, before)
-        self._solved = effects.solve(logs, residuals, shared, trust)
+        among = shared[:, :ended, :ended]
+        trust = effects.trusted(logs, residuals, among, before)
+        self._solved = solved = effects.solve(logs, residuals, among, trust)
+        self._censored: Censored | None = None
+        #: Of each in flight, by how many standard deviations of what all others say of it it is known to last longer.
+        self.exceeded: Floats = _NONE
+        if running:
+            kernel = np.tensordot(solved.variances[:-1], shared[:, ended:, :], 1)
+            self._through = kernel[:, :ended] @ solved.inverse
+            covariance = kernel[:, ended:] - self._through @ kernel[:, :ended].T
+            bounds = np.array([each.bound for each in running])
+            noise = float(solved.variances[-1])
+            odds = np.array([each.odds for each in running])
+            told = exceeding(kernel[:, :ended] @ solved.pulled, covariance, noise, bounds, odds)
+            self._censored, self.exceeded = told, (bounds - told.middles) / told.spreads
 
     def say(self, traits: Traits, guess: float, doubt: float = 1.0) -> Said:
         """What the jobs make of the ``guess`` (a logarithm), which is in ``doubt`` beside other guesses."""
+        solved, ended = self._solved, self._ended
         cross, own = self._compared.one_more(traits)
-        expected, spread = self._solved.said(cross * (self._doubts * doubt), own * doubt**2)
-        return Said(guess + expected, spread, self._solved.off, self._solved.misses)
+        cross *= self._doubts * doubt
+        expected, spread = solved.said(cross[:, :ended], own * doubt**2)
+        if self._censored is not None:
+            weighed = solved.variances[:-1] @ cross
+            joint = weighed[ended:] - self._through @ weighed[:ended]
+            expected += float(joint @ self._censored.pulls)
+            left = spread**2 - float(joint @ self._censored.weights @ joint)
+            spread = math.sqrt(max(left, float(solved.variances[-1])))
+        return Said(guess + expected, spread, solved.off, solved.misses)
 
 
 class Effects:
@@ -78,6 +114,8 @@ class Effects:
     def __init__(self, start: Floats = effects.START) -> None:
         """``start``: the logarithms of the standard deviations before any job was seen."""
         self.jobs: deque[Job] = deque(maxlen=WINDOW_JOBS)
+        #: Those in flight, see `lasting`.
+        self.running: Sequence[Lasting] = ()
         self._start = self._logs = start
         self._seen = 0
         self._next_fit = _FIRST_FIT_JOBS
@@ -89,47 +127,33 @@ class Effects:
         self._seen += 1
         self._solved = None
 
+    def lasting(self, running: Sequence[Lasting]) -> None:
+        """These jobs are in flight now, and no others are known to be."""
+        self.running = running
+        self._solved = None
+
     def solved(self) -> Solved:
-        """The window, of at least one job."""
+        """The window and what is in flight, at least one job."""
         if self._solved is None:
-            self._solved = Solved(self.logs(), self.jobs)
+            self._solved = Solved(self.logs(), self.jobs, self.running)
         return self._solved
 
     def logs(self) -> Floats:
         """The logarithms of the standard deviations, learned anew where that is due."""
         if self._seen >= self._next_fit:
             self._next_fit = min(math.ceil(self._seen * _GROWTH), self._seen + _MOST_JOBS_BETWEEN)
-            _, _, shared = _shared(self.jobs, Comparison())
+            _, _, shared = _shared(self.jobs)
             residuals, before = _columns(self.jobs)
             trust = effects.trusted(self._logs, residuals, shared, before)
             self._logs = effects.fit(residuals, shared, trust, self._start)
         return self._logs
 
 
-class Comparison:
-    """Jobs compared, kept until others are: of a job that is asked about several things are told, by the same jobs.
-
-    Not for several threads at once.
-    """
-
-    def __init__(self) -> None:
-        self._traits: list[Traits] = []
-        self._found: tuple[effects.Compared, Floats] | None = None
-
-    def of(self, traits: list[Traits]) -> tuple[effects.Compared, Floats]:
-        """The jobs of these very traits compared, and effects x jobs x jobs shared."""
-        same = len(traits) == len(self._traits) and all(map(is_, traits, self._traits))
-        if self._found is None or not same:
-            compared = effects.Compared(traits)
-            self._traits, self._found = traits, (compared, compared.among())
-        return self._found
-
-
-def _shared(jobs: Sequence[Job], comparison: Comparison) -> tuple[effects.Compared, Floats, Floats]:
+def _shared(jobs: Sequence[Job | Lasting], running: int = 0) -> tuple[effects.Compared, Floats, Floats]:
     """(the jobs compared, their doubts, effects x jobs x jobs shared: the larger where guesses were in doubt)."""
-    compared, among = comparison.of([job.traits for job in jobs])
+    compared = effects.Compared([job.traits for job in jobs], running)
     doubts = np.array([job.doubt for job in jobs])
-    return compared, doubts, among * (doubts[:, None] * doubts[None, :])
+    return compared, doubts, compared.among() * (doubts[:, None] * doubts[None, :])
 
 
 def _columns(jobs: Sequence[Job]) -> tuple[Floats, Floats]:
@@ -142,7 +166,8 @@ def shaped(misses: Floats, limits: Floats, middle: float, spread: float) -> Mixt
 
     ``limits``: how large each miss could at most have been to be known by now. A job that was submitted an hour ago is
     among the ended ones only if it took less, so those that ended are the short ones of late: each counts for those
-    that could not be known yet as well (Lynden-Bell, MNRAS 1971; Woodroofe, Annals of Statistics 1985).
+    that could not be known yet as well (Lynden-Bell, MNRAS 1971; Woodroofe, Annals of Statistics 1985). Infinite where
+    those that have not ended are told as well. The mass is that of the jobs and of those that they count for.
     """
     points = np.concatenate([misses, spread * _BELL])
     weights = np.concatenate([np.ones(len(misses)), np.full(len(_BELL), _BELL_JOBS / len(_BELL))])
@@ -153,4 +178,5 @@ def shaped(misses: Floats, limits: Floats, middle: float, spread: float) -> Mixt
     stays = np.clip(1.0 - weights / np.maximum(at_risk, weights), 1e-9, 1.0)
     below = np.append(np.cumprod(stays[::-1])[::-1][1:], 1.0)  # the share up to and with each point
     shares = np.diff(below, prepend=0.0)
-    return Mixture(middle + points, np.maximum(shares, 1e-12))
+    seen = below[np.searchsorted(points, known_to, side="right") - 1]
+    return Mixture(middle + points, np.maximum(shares * np.sum(weights / seen), 1e-12))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import math
 from array import array
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import log
@@ -29,6 +29,7 @@ from predictors.fact_features import NAMES as FACT_NAMES
 from predictors.fact_features import fact_row
 from predictors.features import NAMES, UNKNOWN, Past, log_s, table, who
 from predictors.forecast import Forecast
+from predictors.in_flight import Started
 from predictors.online import EXPERTS, OnlineDurationPredictor, Opinion
 from predictors.site_durations import VOICE, SiteDurations, SiteSaid
 from predictors.types import OutcomeProbabilities
@@ -160,6 +161,12 @@ class StackedDurations:
         if self.queue_known:
             self._past.started(job_id, at_s)
 
+    def lasting(self, running: Sequence[Started], now_s: float, told: Container[str] = ()) -> None:
+        """These jobs are in flight at ``now_s``: all that is known of them is that they last so long. ``told``: of the
+        jobs observed next, the ids of those that had been told of while they ran. Heard while jobs are few."""
+        if self._ended_count < FIRST_TRAINING_JOBS:
+            self._site.lasting(running, now_s, told)
+
     def observe(self, record: JobRecord, at_s: float | None = None) -> None:
         """Learn from a job that has ended, at ``at_s`` if not when its record says."""
         asked = self._end(record, ended_s(record) if at_s is None else at_s)
@@ -213,7 +220,9 @@ class StackedDurations:
 
     def by_site(self, record: JobRecord) -> SiteSaid | None:
         """What the site's own jobs say of a job; None where there are none, or so many that `peek` tells more."""
-        return self._by_site(record, self._experts.opinion(record)) if self._ended_count else None
+        if not self._ended_count and not self._site.knows_any:
+            return None
+        return self._by_site(record, self._experts.opinion(record))
 
     def voices(self, record: JobRecord) -> list[tuple[str, float, float]]:
         """Each expert with an idea of a job and, while they are few, the site's own jobs: name, seconds, weight (the

@@ -14,6 +14,7 @@ from schedmate.ports import TraceNotes
 
 if TYPE_CHECKING:
     from predictors import OnlineDurationPredictor, Predictor
+    from predictors.in_flight import InFlight
     from predictors.remaining import Running
     from predictors.types import Assumed, Prediction
     from schedmate.config import Settings
@@ -35,6 +36,7 @@ class Pipeline:
         self._settings = settings
         self._model_within_s = model_within_s
         self._predictor: Predictor | None = None
+        self._in_flight: InFlight | None = None
         self._promoted = ""
         #: Why the trained model is not used, in one line; empty where it is, or where there is none.
         self.warning = ""
@@ -73,8 +75,17 @@ class Pipeline:
             from predictors import Predictor
 
             model, known, self.warning = model_in_use(self._settings)
-            self._predictor, self._promoted = Predictor(self.history, model, known), version
+            self._predictor = Predictor(self.history, model, known, in_flight=self._starts())
+            self._promoted = version
         return self._predictor
+
+    def _starts(self) -> InFlight:
+        """Where starts are kept: in memory, whatever model is promoted."""
+        if self._in_flight is None:
+            from predictors.in_flight import InFlight
+
+            self._in_flight = InFlight()
+        return self._in_flight
 
     def hints(self, submission: Submission, facts: SourceFacts | None = None) -> Hints:
         """What the scheduler is told: expected and high runtime. Untrusted there; never more than the hard limit."""
@@ -85,6 +96,25 @@ class Pipeline:
         from analyzers.failures import diagnose
 
         return diagnose(path)
+
+    def record_start(self, job_id: str, submission: Submission, facts: SourceFacts, *, start_s: float) -> None:
+        """A job has started, on the clock of ``submit_s``, or again after `record_stop`.
+
+        Until `record_outcome` is told of the same id the predictions know that it lasts at least so long. Nothing of it
+        is written to the history; at most 10,000 starts are kept, and jobs far past their limit are taken for lost.
+        """
+        from predictors.predictor import as_record
+
+        asked, _ = with_launch_request(submission, facts)
+        self._starts().started(replace(as_record(asked, facts, start_s), job_id=job_id), start_s)
+
+    def record_stop(self, job_id: str, *, at_s: float) -> None:
+        """A job had to leave its GPUs and waits again. One whose start nobody told is passed over."""
+        self._starts().stopped(job_id, at_s)
+
+    def forget_start(self, job_id: str) -> None:
+        """A job was taken back or lost: that it ran counts no more. One whose start nobody told is passed over."""
+        self._starts().dropped(job_id)
 
     def record_outcome(
         self,
@@ -122,6 +152,7 @@ class Pipeline:
             peak_host_memory_mib=peak_host_memory_mib,
         )
         self.history.add([record])
+        self._starts().ended(job_id, start_s + duration_s)
         return record
 
 

@@ -1,4 +1,4 @@
-"""Estimates for a replay from the whole walk: what is predicted at submission, and what ended jobs teach."""
+"""Estimates for a replay from the whole walk: said at submission, taught by what runs and what has ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from schedmate.workload import Truth
 class WalkedHints:
     """Estimates for a replay that take the whole walk: at submission facts and history give a prediction and hints.
 
-    The history holds exactly the jobs that have ended by then in this very replay, so nothing is known early.
+    The history holds exactly the jobs that have ended by then in this very replay, and what runs is known to run, so
+    nothing is known early.
     ``predictions`` keeps what was said, by job.
     """
 
@@ -41,6 +42,15 @@ class WalkedHints:
         self.predictions[record.job_id] = prediction
         hints = hints_of(prediction)
         return Job(record.job_id, record.gpus, record.submit_s, hints.expected_s, record.requested_s, None, hints)
+
+    def started(self, record: JobRecord, at_s: float) -> None:
+        """The job runs from now on; how long it will is not read."""
+        job_id = record.job_id
+        self._pipeline.record_start(job_id, self._submissions[job_id], self._facts[job_id], start_s=at_s)
+
+    def stopped(self, record: JobRecord, at_s: float) -> None:
+        """The job had to leave."""
+        self._pipeline.record_stop(record.job_id, at_s=at_s)
 
     def ended(self, record: JobRecord) -> None:
         """The job has ended: now its outcome is history."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from analyzers.types import JobRecord
 from schedmate.scheduler import Hints, Job
@@ -30,6 +30,19 @@ class Estimates(Protocol):
 
     def ended(self, record: JobRecord) -> None:
         """The job has ended; called in the order of the ends, for estimates that learn."""
+        ...
+
+
+@runtime_checkable
+class HearsStarts(Protocol):
+    """Estimates that want to know what runs as well: of a job that has started it is known how long it has lasted."""
+
+    def started(self, record: JobRecord, at_s: float) -> None:
+        """The job starts running, or starts again; nothing of its end is to be read."""
+        ...
+
+    def stopped(self, record: JobRecord, at_s: float) -> None:
+        """The job had to leave and waits again, or is gone for good and never `ended`."""
         ...
 
 
@@ -157,13 +170,38 @@ class Told(NamedTuple):
     high_s: float | None
 
 
-class Noted:
-    """Other estimates, with a note of what they said: ``told`` by job id. The owner is the tenant, else the user."""
+class Around:
+    """Other estimates, of which something is made: what happens is handed on to them."""
 
     def __init__(self, estimates: Estimates) -> None:
         self._estimates = estimates
         self.name = estimates.name
         self.learns = estimates.learns
+
+    def job(self, record: JobRecord) -> Job:
+        """The job as the other estimates have it."""
+        return self._estimates.job(record)
+
+    def ended(self, record: JobRecord) -> None:
+        """Hand the ended job on."""
+        self._estimates.ended(record)
+
+    def started(self, record: JobRecord, at_s: float) -> None:
+        """Hand the start on, if anyone hears of it."""
+        if isinstance(self._estimates, HearsStarts):
+            self._estimates.started(record, at_s)
+
+    def stopped(self, record: JobRecord, at_s: float) -> None:
+        """Hand the stop on, if anyone hears of it."""
+        if isinstance(self._estimates, HearsStarts):
+            self._estimates.stopped(record, at_s)
+
+
+class Noted(Around):
+    """Other estimates, with a note of what they said: ``told`` by job id. The owner is the tenant, else the user."""
+
+    def __init__(self, estimates: Estimates) -> None:
+        super().__init__(estimates)
         self.told: dict[str, Told] = {}
 
     def job(self, record: JobRecord) -> Job:
@@ -174,10 +212,6 @@ class Noted:
         else:
             self.told[record.job_id] = Told(owner, job.hints.expected_s, job.hints.high_s)
         return job
-
-    def ended(self, record: JobRecord) -> None:
-        """Hand the ended job on."""
-        self._estimates.ended(record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,14 +224,12 @@ class Restarts:
     restart_s: float = 120.0
 
 
-class Preemptible:
+class Preemptible(Around):
     """Other estimates, of jobs that may all be evicted."""
 
     def __init__(self, estimates: Estimates, restarts: Restarts | None = None) -> None:
-        self._estimates = estimates
+        super().__init__(estimates)
         self._restarts = restarts or Restarts()
-        self.name = estimates.name
-        self.learns = estimates.learns
 
     def job(self, record: JobRecord) -> Job:
         """The job as the other estimates have it, and preemptible."""
@@ -210,32 +242,19 @@ class Preemptible:
             restart_s=costs.restart_s,
         )
 
-    def ended(self, record: JobRecord) -> None:
-        """Hand the ended job on."""
-        self._estimates.ended(record)
-
 
 #: The smallest jobs, in GPU seconds, and by what factor a job has to be larger to be of the next lower class.
 LEAST_GPU_S = 60.0
 CLASS_FACTOR = 10.0
 
 
-class SizeClasses:
+class SizeClasses(Around):
     """Other estimates, of jobs with a priority class by the GPU time that they are expected to take: below ten GPU
     minutes 0, below a hundred -1, and so on. So that a scheduler with classes lets small jobs take the place of large
     ones, which a submit filter of an operator could have it do as well."""
-
-    def __init__(self, estimates: Estimates) -> None:
-        self._estimates = estimates
-        self.name = estimates.name
-        self.learns = estimates.learns
 
     def job(self, record: JobRecord) -> Job:
         """The job as the other estimates have it, of its class."""
         job = self._estimates.job(record)
         gpu_s = expected(job).ends_s * job.gpus
         return replace(job, priority=-int(math.log(max(1.0, gpu_s / LEAST_GPU_S), CLASS_FACTOR) + 1e-9))
-
-    def ended(self, record: JobRecord) -> None:
-        """Hand the ended job on."""
-        self._estimates.ended(record)

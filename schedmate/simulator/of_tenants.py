@@ -7,17 +7,16 @@ from dataclasses import replace
 
 from analyzers.types import JobRecord
 from schedmate.scheduler import Job, Tenant
-from schedmate.simulator.estimates import Estimates
+from schedmate.simulator.estimates import Around, Estimates
 
 
-class OfTenants:
+class OfTenants(Around):
     """Other estimates, of jobs that belong to tenants. Jobs of a tenant that is not known are nobody's, and counted by
     the name that they give in ``unknown``."""
 
     def __init__(self, estimates: Estimates, tenants: Sequence[Tenant]) -> None:
-        self._estimates = estimates
+        super().__init__(estimates)
         self._known = set(tenant_names(tenants))
-        self.name, self.learns = estimates.name, estimates.learns
         self.unknown: dict[str, int] = {}
 
     def job(self, record: JobRecord) -> Job:
@@ -29,43 +28,23 @@ class OfTenants:
             self.unknown[tenant] = self.unknown.get(tenant, 0) + 1
         return job
 
-    def ended(self, record: JobRecord) -> None:
-        """Hand on the ended job."""
-        self._estimates.ended(record)
 
-
-class OfAccounts:
+class OfAccounts(Around):
     """Other estimates, of jobs that count against the accounts of their users."""
-
-    def __init__(self, estimates: Estimates) -> None:
-        self._estimates = estimates
-        self.name, self.learns = estimates.name, estimates.learns
 
     def job(self, record: JobRecord) -> Job:
         """The job with its account."""
         return replace(self._estimates.job(record), account=record.user)
 
-    def ended(self, record: JobRecord) -> None:
-        """Hand on the ended job."""
-        self._estimates.ended(record)
 
-
-class OfOwners:
+class OfOwners(Around):
     """Other estimates, of jobs whose hints are the word of their user, else of their tenant, if the estimates do not
     say whose word it is."""
-
-    def __init__(self, estimates: Estimates) -> None:
-        self._estimates = estimates
-        self.name, self.learns = estimates.name, estimates.learns
 
     def job(self, record: JobRecord) -> Job:
         """The job with its account."""
         job = self._estimates.job(record)
         return job if job.account is not None else replace(job, account=record.user or record.tenant)
-
-    def ended(self, record: JobRecord) -> None:
-        """Hand on the ended job."""
-        self._estimates.ended(record)
 
 
 def tenant_names(tenants: Iterable[Tenant]) -> Iterator[str]:

@@ -19,11 +19,12 @@ from time import perf_counter
 from analyzers.types import JobRecord
 from schedmate.scheduler import Job, OverQuota, Scheduler, Unschedulable
 from schedmate.simulator.conditions import Conditions
-from schedmate.simulator.estimates import Estimates
+from schedmate.simulator.estimates import Estimates, HearsStarts
 from schedmate.simulator.limits import within_limit
 from schedmate.simulator.mishaps import Attempts, Happenings, cancelled_s
 from schedmate.simulator.run_log import NO_ROW, RunLog, Stay
 from schedmate.simulator.runs import Runs
+from schedmate.simulator.starts import Starts
 from schedmate.simulator.warm_start import WarmStart, known_of, left_of, put_running
 
 _CHUNK = 8192
@@ -89,6 +90,9 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
     tenants = log.tenants
     present: list[JobRecord] = []  # by slot
     numbers: list[int] = []  # by slot
+    starts = None
+    if estimates.learns and isinstance(estimates, HearsStarts):
+        starts = Starts(estimates, all_shares, present, numbers)
     ends: list[tuple[float, int]] = []
     happens = conditions.cancellations or conditions.faults is not None
     runs = None
@@ -138,6 +142,8 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
                 if places is not None:
                     places[number] = (pool, shares)
             end(slot, now)
+            if starts is not None:
+                starts.ended(slot)
             if learned is not None and number >= 0:
                 learned(replace(record, start_s=start_s, end_s=now))  # as it was here, whatever the trace tells
         if around is not None and around.next_s <= now:
@@ -186,6 +192,8 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
                 runs.begin(slot, present[slot], now)
             if scheduler.resized:
                 runs.resize(scheduler.resized, present, now)
+        if starts is not None:
+            starts.cycle(started, now)
         waiting -= len(started)
         note_moment((now, cluster.allocated_gpus, fragmented_nodes(), waiting))
 

@@ -14,7 +14,7 @@ from zlib import crc32
 
 from analyzers.types import JobRecord
 from schedmate.scheduler import Hints, Job
-from schedmate.simulator.estimates import Estimates, Perfect, told
+from schedmate.simulator.estimates import Around, Estimates, Perfect, told
 
 #: So many tenants are drawn where a trace names neither tenants nor users.
 TENANTS = 8
@@ -42,20 +42,16 @@ class Owners:
         return named or f"tenant-{crc32(f'{self._seed} {record.job_id}'.encode()) % TENANTS + 1}"
 
 
-class OwnedBy:
+class OwnedBy(Around):
     """Other estimates, of jobs that have their owner as account."""
 
     def __init__(self, estimates: Estimates, owners: Owners) -> None:
-        self._estimates, self._owners = estimates, owners
-        self.name, self.learns = estimates.name, estimates.learns
+        super().__init__(estimates)
+        self._owners = owners
 
     def job(self, record: JobRecord) -> Job:
         """The job with its account."""
         return replace(self._estimates.job(record), account=self._owners.of(record))
-
-    def ended(self, record: JobRecord) -> None:
-        """Hand on the ended job."""
-        self._estimates.ended(record)
 
 
 class _Told:
