@@ -212,9 +212,12 @@ def main(words: Sequence[str] | None = None) -> None:
     for name in asked.generator or tuple(GENERATORS):
         by_load: dict[int, list[Row]] = {}
         for seed in range(asked.first, asked.first + asked.seeds):
-            for at, found in enumerate(rows(kept(name, seed, asked.jobs, asked.keep), asked.curve)):
-                by_load.setdefault(at, []).append(found)
-                print(f"  {name} seed {seed} load {found.load:.2f}", file=sys.stderr, flush=True)
+            try:
+                for at, found in enumerate(rows(kept(name, seed, asked.jobs, asked.keep), asked.curve)):
+                    by_load.setdefault(at, []).append(found)
+                    print(f"  {name} seed {seed} load {found.load:.2f}", file=sys.stderr, flush=True)
+            except UserError as error:
+                print(f"  {name} seed {seed} left out: {error.what}", file=sys.stderr, flush=True)
         for each in by_load.values():
             print("\n".join(told(name, each)), flush=True)
     print("\nmean JCT without hints over that with hints (geometric mean over seeds); queue: mean queueing over mean")

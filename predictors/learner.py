@@ -16,7 +16,6 @@ from analyzers.ports import HistoryStore
 from analyzers.types import JobRecord
 from predictors.in_flight import InFlight, longest
 from predictors.resources import Memory
-from predictors.site import WINDOW_JOBS
 from predictors.stacked import StackedDurations, ended_s
 
 #: Without a trained model, or far behind it, no more than the newest jobs are learned from.
@@ -54,9 +53,8 @@ class Learner:
             news = self._history.news(None)[1]
             self._waiting = []
             self._held = InFlight()
-            known = [record for record in news if _has_peak(record) and ended_s(record) <= self._known_to_s]
-            for record in heapq.nlargest(WINDOW_JOBS, known, key=ended_s)[::-1]:
-                self.memory.learn(record)
+            known = [each for each in news if each.duration_s is not None and ended_s(each) <= self._known_to_s]
+            self.memory.learn(sorted(known, key=ended_s))
         for record in news:
             if record.duration_s is None and record.ran_so_far_s:
                 start_s = record.submit_s if record.start_s is None else record.start_s
@@ -82,8 +80,7 @@ class Learner:
         last_s = math.inf if moment_s is None else moment_s
         while self._waiting and self._waiting[0][0] <= last_s:
             due.append(heapq.heappop(self._waiting)[2])
-        for record in due:
-            self.memory.learn(record)
+        self.memory.learn(due)
         now_s = moment_s if moment_s is not None else max([model.latest_s, *(ended_s(record) for record in due)])
         # Jobs that are learned from together may have the name of one before: each counts.
         newest = sorted(due[-RECENT_JOBS:], key=lambda record: (record.submit_s, ended_s(record)))
@@ -93,7 +90,3 @@ class Learner:
         model.lasting(longest([*self._held.at(now_s), *self._in_flight.at(now_s)]), now_s, told)
         if due:
             model.replay(named)
-
-
-def _has_peak(record: JobRecord) -> bool:
-    return record.duration_s is not None and (record.peak_gpu_memory_mib or record.peak_host_memory_mib) is not None

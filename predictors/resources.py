@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from analyzers.types import JobRecord, SourceFacts, Submission
 from predictors.duration import Similar, evidence
@@ -10,7 +11,7 @@ from predictors.fitting import fit
 from predictors.hardware import TYPICAL, gpu_model
 from predictors.memory import CONTEXT_MIB, TrainingMemory, training_memory
 from predictors.pace import facts_of
-from predictors.site_peaks import Guess, SitePeaks
+from predictors.site_peaks import Guess, Looks, SitePeaks
 from predictors.types import Fit, Interval
 from predictors.workload import workload
 
@@ -27,20 +28,21 @@ _HOST_SPREAD = 1.1
 
 
 class Memory:
-    """What is learned of memory: ``learn(record)`` of jobs in order of their ends."""
+    """What is learned of memory: ``learn(records)`` of jobs in order of their ends."""
 
     def __init__(self) -> None:
+        looks = Looks()
         self._gpu = SitePeaks(
-            lambda record: record.peak_gpu_memory_mib, lambda record: _gpu_guess(*_as_asked(record))[0]
+            lambda record: record.peak_gpu_memory_mib, lambda record: _gpu_guess(*_as_asked(record))[0], looks
         )
         self._host = SitePeaks(
-            lambda record: record.peak_host_memory_mib, lambda record: _host_guess(*_as_asked(record))
+            lambda record: record.peak_host_memory_mib, lambda record: _host_guess(*_as_asked(record)), looks
         )
 
-    def learn(self, record: JobRecord) -> None:
-        """A job has ended."""
-        self._gpu.learn(record)
-        self._host.learn(record)
+    def learn(self, records: Sequence[JobRecord]) -> None:
+        """Jobs have ended."""
+        self._gpu.learn(records)
+        self._host.learn(records)
 
     def gpu_mib(
         self, submission: Submission, facts: SourceFacts, record: JobRecord, similar: Similar

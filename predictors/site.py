@@ -10,6 +10,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import is_
 from statistics import NormalDist
 
 import numpy as np
@@ -71,10 +72,15 @@ class Solved:
     """Some ended jobs, in order of their ends, and some in flight, at least one together, solved for; ``say`` is then
     cheap."""
 
-    def __init__(self, logs: Floats, jobs: Sequence[Job], running: Sequence[Lasting] = ()) -> None:
-        """``logs``: of the standard deviations."""
-        self._compared, doubts, shared = _shared([*jobs, *running], len(running))
-        self._doubts = doubts
+    def __init__(
+        self,
+        logs: Floats,
+        jobs: Sequence[Job],
+        running: Sequence[Lasting] = (),
+        comparison: Comparison | None = None,
+    ) -> None:
+        """``logs``: of the standard deviations; ``comparison``: where these jobs may have been compared."""
+        self._compared, self._doubts, shared = _shared([*jobs, *running], comparison or Comparison(), len(running))
         self._ended = ended = len(jobs)
         residuals, before = _columns(jobs)
         among = shared[:, :ended, :ended]
@@ -142,18 +148,40 @@ class Effects:
         """The logarithms of the standard deviations, learned anew where that is due."""
         if self._seen >= self._next_fit:
             self._next_fit = min(math.ceil(self._seen * _GROWTH), self._seen + _MOST_JOBS_BETWEEN)
-            _, _, shared = _shared(self.jobs)
+            _, _, shared = _shared(self.jobs, Comparison())
             residuals, before = _columns(self.jobs)
             trust = effects.trusted(self._logs, residuals, shared, before)
             self._logs = effects.fit(residuals, shared, trust, self._start)
         return self._logs
 
 
-def _shared(jobs: Sequence[Job | Lasting], running: int = 0) -> tuple[effects.Compared, Floats, Floats]:
+class Comparison:
+    """Jobs compared, kept until others are: of a job that is asked about several things are told, by the same jobs.
+
+    Not for several threads at once.
+    """
+
+    def __init__(self) -> None:
+        self._traits: list[Traits] = []
+        self._in_flight = 0
+        self._found: tuple[effects.Compared, Floats] | None = None
+
+    def of(self, traits: list[Traits], in_flight: int = 0) -> tuple[effects.Compared, Floats]:
+        """The jobs of these very traits compared, the last so many ``in_flight``, and effects x jobs x jobs shared."""
+        same = (len(traits), in_flight) == (len(self._traits), self._in_flight) and all(map(is_, traits, self._traits))
+        if self._found is None or not same:
+            compared = effects.Compared(traits, in_flight)
+            self._traits, self._in_flight, self._found = traits, in_flight, (compared, compared.among())
+        return self._found
+
+
+def _shared(
+    jobs: Sequence[Job | Lasting], comparison: Comparison, in_flight: int = 0
+) -> tuple[effects.Compared, Floats, Floats]:
     """(the jobs compared, their doubts, effects x jobs x jobs shared: the larger where guesses were in doubt)."""
-    compared = effects.Compared([job.traits for job in jobs], running)
+    compared, among = comparison.of([job.traits for job in jobs], in_flight)
     doubts = np.array([job.doubt for job in jobs])
-    return compared, doubts, compared.among() * (doubts[:, None] * doubts[None, :])
+    return compared, doubts, among * (doubts[:, None] * doubts[None, :])
 
 
 def _columns(jobs: Sequence[Job]) -> tuple[Floats, Floats]:

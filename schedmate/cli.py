@@ -162,6 +162,13 @@ def _refuse(error: TyperException) -> None:
     if type(error).__name__ == "NoArgsIsHelpError":
         print(error.format_message(), file=sys.stderr)  # noqa: T201
         return
+    option = getattr(error, "option_name", None)
+    if option is not None and context is not None and context.parent is not None:
+        whole = context.find_root()
+        if any(option in each.opts for each in whole.command.params):
+            below = context.command_path.removeprefix(whole.command_path).strip()
+            _complain(f"{option} goes before the command: `{whole.command_path} {option} ... {below} ...`")
+            return
     _complain(f"{error.format_message().rstrip('.')}; see `{context.command_path if context else 'schedmate'} --help`")
 
 

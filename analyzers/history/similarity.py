@@ -42,56 +42,60 @@ class Query:
 def similarity(query: Query, record: JobRecord, end_s: float) -> float:
     """The weighted mean of all signs; 1 only for a job that agrees in every sign the submission has."""
     work, request = _work_signs(query, record), _request_signs(query, record, end_s)
-    unknown = _UNKNOWN if any(sign.known for sign in work) else _UNKNOWN_WORK
-    got = sum(sign.weight * sign.share for sign in (*work, *request) if sign.known)
-    total = sum(sign.weight if sign.known else sign.weight * unknown for sign in work)
-    total += sum(sign.weight if sign.known else sign.weight * _UNKNOWN for sign in request)
+    unknown = _UNKNOWN_WORK
+    for _, known, _ in work:
+        if known:
+            unknown = _UNKNOWN
+    got = total = 0.0
+    for signs, counts in ((work, unknown), (request, _UNKNOWN)):
+        for weight, known, share in signs:
+            if known:
+                got += weight * share
+                total += weight
+            else:
+                total += weight * counts
     return got / total if total else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Sign:
-    """One comparison: whether both sides have it and how far they agree, 0..1."""
-
-    weight: float
-    known: bool
-    share: float
+#: One comparison: its weight, whether both sides have it, and how far they agree, 0..1. A plain tuple, as hundreds of
+#: jobs are compared for one prediction.
+_Sign = tuple[float, bool, float]
 
 
 def _work_signs(query: Query, record: JobRecord) -> list[_Sign]:
     """What the job is: its code and settings, its name, its command."""
     asked = query.submission
-    signs = []
+    signs: list[_Sign] = []
     if query.fingerprint:
         same_code = record.fingerprint == query.fingerprint
-        signs.append(_Sign(_FINGERPRINT, bool(record.fingerprint), float(same_code)))
+        signs.append((_FINGERPRINT, bool(record.fingerprint), float(same_code)))
     if asked.name:
         share = overlap(grams(asked.name), grams(record.name)) if record.name else 0.0
-        signs.append(_Sign(_NAME, record.name is not None, share))
+        signs.append((_NAME, record.name is not None, share))
     if asked.command:
-        signs.append(_Sign(_COMMAND, record.command is not None, _commands(asked.command, record.command)))
+        signs.append((_COMMAND, record.command is not None, _commands(asked.command, record.command)))
     return signs
 
 
 def _request_signs(query: Query, record: JobRecord, end_s: float) -> list[_Sign]:
     """Who asked for how much, and how long ago."""
     asked = query.submission
-    signs = []
+    signs: list[_Sign] = []
     if asked.user:
-        signs.append(_Sign(_USER, record.user is not None, float(record.user == asked.user)))
+        signs.append((_USER, record.user is not None, float(record.user == asked.user)))
     if asked.gpus:
-        signs.append(_Sign(_GPUS, record.gpus > 0, _near(asked.gpus, record.gpus, _GPUS_FAR)))
+        signs.append((_GPUS, record.gpus > 0, _near(asked.gpus, record.gpus, _GPUS_FAR)))
     if asked.limit_s:
         share = _near(asked.limit_s, record.requested_s or 0.0, _LIMIT_FAR)
-        signs.append(_Sign(_LIMIT, record.requested_s is not None, share))
+        signs.append((_LIMIT, record.requested_s is not None, share))
     if asked.gpu_type:
         same_type = (record.gpu_type or "").lower() == asked.gpu_type.lower()
-        signs.append(_Sign(_GPU_TYPE, record.gpu_type is not None, float(same_type)))
+        signs.append((_GPU_TYPE, record.gpu_type is not None, float(same_type)))
     if asked.tenant:
-        signs.append(_Sign(_TENANT, record.tenant is not None, float(record.tenant == asked.tenant)))
+        signs.append((_TENANT, record.tenant is not None, float(record.tenant == asked.tenant)))
     if query.now_s is not None:
         age_s = max(0.0, query.now_s - end_s)
-        signs.append(_Sign(_RECENCY, True, 0.5 ** (age_s / _RECENCY_HALF_S)))
+        signs.append((_RECENCY, True, 0.5 ** (age_s / _RECENCY_HALF_S)))
     return signs
 
 
@@ -107,4 +111,4 @@ def _commands(asked: str, past: str | None) -> float:
 def _near(a: float, b: float, far: float) -> float:
     if a <= 0 or b <= 0:
         return 0.0
-    return max(0.0, 1.0 - abs(math.log(a / b)) / math.log(far))
+    return 1.0 if a == b else max(0.0, 1.0 - abs(math.log(a / b)) / math.log(far))

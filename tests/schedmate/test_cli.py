@@ -40,6 +40,15 @@ def test_usage_errors_are_one_line(schedmate) -> None:
         assert "--help" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "words", [["predict", ".", "--command", "x", "--set", "a=b"], ["signatures", "list", "--config", "f"]]
+)
+def test_an_option_of_all_commands_is_told_to_go_first(schedmate, words: list[str]) -> None:
+    done = schedmate(*words)
+    assert done.returncode == 2
+    assert f"{words[-2]} goes before the command: `schedmate {words[-2]} ... {words[0]}" in done.stderr
+
+
 def test_debug_shows_the_traceback(schedmate) -> None:
     assert "Traceback" in schedmate("diagnose", "/nonexistent", "--debug").stderr
     assert "Traceback" not in schedmate("diagnose", "/nonexistent").stderr
