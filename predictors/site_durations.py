@@ -168,7 +168,9 @@ def _stepped(now_s: float, running: Sequence[Started]) -> float:
     """The moment, back to the last step of a twentieth, at most, of their median age: so ages change now and then, and
     no age is told of before it was reached."""
     ages = sorted(each.age_s(now_s) for each in running)
-    if not ages or ages[len(ages) // 2] <= 0.0:
+    if not ages:
+        return -math.inf
+    if ages[len(ages) // 2] <= 0.0:
         return now_s
     step_s = 2.0 ** math.floor(math.log2(ages[len(ages) // 2] / _AGE_STEPS))
     return math.floor(now_s / step_s) * step_s

@@ -122,6 +122,14 @@ def test_being_asked_later_first_tells_an_earlier_moment_no_ages() -> None:
     assert predictor.predict(asked(HOUR_S), NOTHING).duration_s == said([], LONG, HOUR_S).duration_s
 
 
+@pytest.mark.parametrize("running", [[], LONG])
+def test_a_moment_later_nothing_is_solved_anew(running: list[JobRecord], monkeypatch: pytest.MonkeyPatch) -> None:
+    predictor = Predictor(MemoryHistoryStore(SHORT), in_flight=flying(running))
+    predictor.predict(asked(2 * HOUR_S), NOTHING)
+    monkeypatch.setattr("predictors.effects.solve", None)
+    predictor.predict(asked(2 * HOUR_S + 0.5), NOTHING)
+
+
 def test_runs_of_a_job_that_had_to_leave_are_not_added_up() -> None:
     starts = InFlight()
     starts.started(job(1, 0.0), 10.0)
