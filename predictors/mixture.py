@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ _BELL_WEIGHTS = np.exp(-0.5 * _BELL**2) / np.exp(-0.5 * _BELL**2).sum()
 MIN_DURATION_S = 1.0
 LEVELS = (0.1, 0.5, 0.9, 0.99)
 _HAIR = 1e-9
+#: No quantile is farther from 1 than this: what is made of absurd numbers is still a number.
+_FARTHEST = math.log(1e15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,9 @@ class Mixture:
         return Mixture(self.points, self.weights * (mass / self.mass))
 
     def quantile_s(self, levels: Sequence[float]) -> NDArray[np.float64]:
-        """Quantiles in seconds at ``levels`` (each in 0..1), interpolated between points."""
+        """Quantiles in seconds at ``levels`` (each in 0..1), interpolated between points; within 1e-15 to 1e15."""
         reached = (np.cumsum(self.weights) - 0.5 * self.weights) / self.mass
-        return np.exp(np.interp(levels, reached, self.points))
+        return np.exp(np.clip(np.interp(levels, reached, self.points), -_FARTHEST, _FARTHEST))
 
     def share_above(self, seconds: float) -> float:
         """The probability of lasting at least ``seconds``: the inverse of `quantile_s`, so that both tell one story."""

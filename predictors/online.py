@@ -27,6 +27,8 @@ _USER_TRUST_JOBS = 20.0
 #: How sharply the better expert is preferred: e-fold for a mistake smaller by 1/16 on the log scale.
 _SHARPNESS = 16.0
 _LARGEST_MISTAKE = 4.0
+#: Nobody is expected to be further off: a weight would be zero.
+_FARTHEST_OFF = 40.0
 #: While there is something else to go by, an expert's mistakes are believed by half after so many.
 _UNHEARD_JOBS = 3.0
 _RESIDUALS = 400
@@ -294,8 +296,9 @@ def _median(values: list[float]) -> float | None:
 
 
 def expected_weight(mistake: float) -> float:
-    """How much a guess counts that is expected to be so far off, on the log scale."""
-    return math.exp(-_SHARPNESS * mistake)
+    """How much a guess counts that is expected to be so far off, on the log scale; never nothing, so that there is
+    always somebody to go by."""
+    return math.exp(-_SHARPNESS * min(mistake, _FARTHEST_OFF))
 
 
 def weighted_median(weighted: Sequence[tuple[float, float]]) -> float:

@@ -47,7 +47,7 @@ def traits_of(record: JobRecord) -> Traits:
     path = script(record.command) if record.command else ""
     request = (record.gpus, record.requested_s)
     amounts = {} if work is None else {work.unit: work.amount}
-    if record.requested_s:
+    if record.requested_s and 0.0 < record.requested_s < math.inf:
         amounts["limit"] = math.log(record.requested_s)
     options, words = settings(record.command or "")
     return Traits(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 
@@ -91,7 +90,7 @@ def number(facts: SourceFacts, name: str) -> float | None:
         value = float(match[1]) * {"": 1, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}[match[2].upper()] if match else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) and 0 < value < 1e18 else None
+    return float(value) if 0 < value < 1e18 else None
 
 
 def _steps(facts: SourceFacts, samples_per_step: float, seq_len: float) -> float | None:

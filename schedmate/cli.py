@@ -101,7 +101,17 @@ def _add_plugins(app: typer.Typer) -> None:
     from schedmate.ports import CLI, registered
 
     for name, point in registered(CLI).items():
-        app.add_typer(point.load(), name=name)
+        try:
+            if name in COMMANDS:
+                raise ValueError("there is a command of this name")
+            found = point.load()
+            if not isinstance(found, typer.Typer):
+                raise TypeError("it is no typer.Typer")
+        except Exception as error:  # noqa: BLE001 - somebody else's code: it does not take the other commands with it
+            told = f"{type(error).__name__}: {error}"
+            _complain(f"warning: command {name!r} is left out, as {point.value} can not be used: {told}")
+        else:
+            app.add_typer(found, name=name)
 
 
 def run(argv: list[str] | None = None) -> None:
@@ -109,8 +119,8 @@ def run(argv: list[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
-    command = typer.main.get_command(_for(words))
     try:
+        command = typer.main.get_command(_for(words))
         code = command.main(args=words, prog_name="schedmate", standalone_mode=False)
         sys.stdout.flush()
         raise SystemExit(code if isinstance(code, int) else 0)

@@ -17,6 +17,10 @@ _NUMBERS = (
     "start_s", "requested_s", "peak_gpu_memory_mib", "mean_gpu_utilization", "peak_host_memory_mib", "eligible_s",
     "end_s", "cpus", "memory_mib",
 )  # fmt: skip
+#: Those that can not be below 0: there they say nothing, and the record is good without.
+_SIZES = (
+    "requested_s", "peak_gpu_memory_mib", "mean_gpu_utilization", "peak_host_memory_mib", "cpus", "memory_mib",
+)  # fmt: skip
 _COUNTS = ("nodes", "gpu_milli", "attempts")
 #: Larger numbers are garbage and would overflow further on; the comparison also refuses NaN and infinities.
 _MAX_NUMBER = 1e15
@@ -55,6 +59,9 @@ def decode(line: str | bytes) -> JobRecord:
         raise BadRecordError("not a JSON object")
     _check(values)
     values.setdefault("duration_s", None)
+    for name in _SIZES:
+        if values.get(name) is not None and values[name] < 0:
+            values[name] = None
     return JobRecord(**{name: value for name, value in values.items() if name in _FIELDS})
 
 

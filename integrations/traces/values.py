@@ -10,6 +10,8 @@ from analyzers.types import Outcome, State
 #: Beyond these a number is garbage, and differences of times lose their seconds.
 MAX_TIME_S = 1e13
 MAX_GPUS = 10_000_000
+#: What a history holds at most.
+MAX_NUMBER = 1e15
 
 _CLOCK = re.compile(
     r"^(?:(?P<days>\d{1,9})-)?(?P<first>\d{1,12}):(?P<second>\d{1,6})(?::(?P<third>\d{1,6}(?:\.\d+)?))?$"
@@ -85,12 +87,12 @@ def whole(cell: str, what: str, least: int = 1) -> int:
 
 
 def optional_number(cell: str) -> float | None:
-    """A finite number of 0 or more, or None."""
+    """A number of 0 or more that a history can hold, or None."""
     try:
         value = float(cell)
     except ValueError:
         return None
-    return value if 0 <= value < float("inf") else None
+    return value if 0 <= value <= MAX_NUMBER else None
 
 
 def text(cell: str) -> str | None:

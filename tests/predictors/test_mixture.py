@@ -35,3 +35,10 @@ def test_between_is_even_on_the_log_scale_and_survives_a_reversed_range() -> Non
 def test_the_limit_cuts_and_one_second_is_the_least() -> None:
     q = bells([0.001, 1e6], [1.0, 1.0], [1.0, 1.0]).quantiles(500.0)
     assert q.p10 == 1.0 and q.p99 == 500.0
+
+
+def test_points_out_of_all_bounds_still_have_quantiles() -> None:
+    wide = bells([1.0], [400.0], [1.0])
+    with np.errstate(all="raise"):
+        found = wide.quantile_s([0.0, 0.1, 0.5, 0.9, 1.0])
+    assert np.isfinite(found).all() and (found > 0.0).all() and (np.diff(found) >= 0.0).all()

@@ -283,3 +283,39 @@ def test_gpu_names_as_schedulers_write_them(gpu_type: str | None, name: str | No
     gpu = gpu_model(gpu_type)
     assert (gpu.name if gpu else None) == name
     assert gpu is None or gpu.memory_mib == memory_gib * 1024
+
+
+ABSURD = (-1e300, -5.0, 0.0, 1e-300, 1.0, 50.0, 1e12, 1e15, 1e300)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "duration_s": st.sampled_from([0.0, 1e-300, 1.0, 50.0, 1e12, 1e15]),
+                "requested_s": st.none() | st.sampled_from(ABSURD),
+                "peak_gpu_memory_mib": st.none() | st.sampled_from(ABSURD),
+                "peak_host_memory_mib": st.none() | st.sampled_from(ABSURD),
+                "command": st.sampled_from(
+                    ["python a.py --lr 1e308", "python a.py --lr -inf", "a --x=nan --y", "", "="]
+                ),
+                "facts": st.dictionaries(
+                    st.sampled_from(["epochs", "model", "framework", "max_steps", "model_params_approx"]),
+                    st.sampled_from([None, True, -1, 10**400, float("nan"), "1e400", [], [[]], {}, "x" * 999, 1e17]),
+                ),
+            }
+        ),
+        max_size=12,
+    ),
+    st.none() | st.sampled_from([1e-9, 10.0, 1e9, 1e300]),
+)
+@pytest.mark.filterwarnings("error")
+def test_absurd_numbers_in_a_history_lead_to_finite_ones_in_order(past: list[dict], limit_s: float | None) -> None:
+    history = MemoryHistoryStore(
+        JobRecord(str(n), 100.0 * n, gpus=1, user="ann", **each) for n, each in enumerate(past)
+    )
+    asked = Submission("python a.py --lr 1e308", user="ann", gpus=1, limit_s=limit_s)
+    facts = SourceFacts({"epochs": Fact(10**400, 0.9)})
+    told = predict(asked, facts, history)
+    check(told, limit_s)

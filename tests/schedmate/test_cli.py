@@ -142,3 +142,45 @@ def test_output_that_can_not_be_written_is_one_line(schedmate, tmp_path: Path) -
             done = subprocess.run([launcher, *words], stdout=full, stderr=subprocess.PIPE, text=True)
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1 and "No space left" in done.stderr, done.stderr
+
+
+PLUGINS = """[schedmate.cli]
+missing = no_such_module_here:app
+mine = mine:app
+version = mine:app
+no_typer = json:dumps
+ends = ends:app
+"""
+
+
+def test_a_plugin_that_can_not_be_used_takes_no_other_command_with_it(tmp_path: Path) -> None:
+    folder = tmp_path / "mine-1.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
+    (folder / "entry_points.txt").write_text(PLUGINS)
+    (tmp_path / "mine.py").write_text("import typer\napp = typer.Typer()\n@app.command()\ndef hi(): print('hello')\n")
+    (tmp_path / "ends.py").write_text("raise RuntimeError('two\\nlines')\n")
+    code = f"import sys; sys.path[:0] = {[str(ROOT), str(tmp_path)]}; from schedmate.cli import run; run(sys.argv[1:])"
+    for words, status, shown in ((["--help"], 0, "diagnose"), (["mine", "hi"], 0, "hello"), (["missing"], 2, "")):
+        done = subprocess.run([sys.executable, "-I", "-c", code, *words], capture_output=True, text=True)
+        assert done.returncode == status and shown in done.stdout, done.stderr
+        told = done.stderr.splitlines()
+        left_out = ("missing", "version", "no_typer", "ends")
+        assert [name for name in left_out if any(f"command {name!r} is left out" in line for line in told)] == [
+            *left_out
+        ]
+        assert len(told) == len(left_out) + (status == 2)
+    done = subprocess.run([sys.executable, "-I", "-c", code, "version"], capture_output=True, text=True)
+    assert "schedmate" in done.stdout and not done.stderr
+
+
+def test_an_interruption_while_commands_load_is_one_line() -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "import schedmate.cli as cli\n"
+        "def stopped(name): raise KeyboardInterrupt\n"
+        "cli.import_module = stopped\n"
+        "cli.run(['version'])"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 130 and done.stderr == "schedmate: interrupted\n"

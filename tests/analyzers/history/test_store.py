@@ -286,3 +286,10 @@ def test_what_is_written_while_others_remove_is_not_lost(tmp_path: Path) -> None
         worker.join(60)
         assert worker.exitcode == 0
     assert len(reader) == len(FileHistoryStore(path)) == 2 * 20 * 3
+
+
+@pytest.mark.parametrize("name", ["requested_s", "peak_gpu_memory_mib", "mean_gpu_utilization", "cpus", "memory_mib"])
+def test_a_size_below_nothing_is_not_known_and_the_job_is_kept(name: str) -> None:
+    line = json.dumps({"job_id": "a", "submit_s": -5, "duration_s": 10, "gpus": 1, name: -1})
+    assert decode(line) == job("a", -5)
+    assert getattr(decode(line.replace(": -1}", ": 0}")), name) == 0
