@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
+from threading import Lock
 
 import numpy as np
 
@@ -51,15 +52,20 @@ class Predictor:
         """``version`` names the trained model; it becomes part of what every prediction is marked with. ``in_flight``:
         where starts are told; jobs that have not ended are then known to last at least so long."""
         self.history = history
+        self._turn = Lock()  # asking learns: what has ended since, and who is compared with whom
         self._learner = Learner(history, trained, in_flight)
         self._version = f"{MODEL_VERSION}+{version}" if trained is not None and version else MODEL_VERSION
 
     def predict(self, submission: Submission, facts: SourceFacts, running: Running | None = None) -> Prediction:
-        """Predict one job.
+        """Predict one job. Several threads may ask; they take turns.
 
         ``submission.submit_s``, where set, is the moment of asking on the history's clock: only jobs ended by then
         count. ``running``: the job has started; then ``remaining_s`` says how long it still will.
         """
+        with self._turn:
+            return self._predict(submission, facts, running)
+
+    def _predict(self, submission: Submission, facts: SourceFacts, running: Running | None) -> Prediction:
         model = self._learner.at(submission.submit_s)
         limit_s = submission.limit_s
         record = as_record(submission, facts, model.latest_s)

@@ -127,8 +127,9 @@ class ReadingCache:
             with os.scandir(self._folder) as listing:
                 for entry in listing:
                     if entry.name.endswith((_SUFFIX, ".tmp")):
-                        status = entry.stat(follow_symlinks=False)
-                        yield entry.path, now - status.st_mtime, status.st_size
+                        with contextlib.suppress(OSError):  # another process has just removed it: the others count
+                            status = entry.stat(follow_symlinks=False)
+                            yield entry.path, now - status.st_mtime, status.st_size
         except OSError:
             return
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from analyzers.history import MemoryHistoryStore
 from analyzers.types import Fact, JobRecord, JsonValue, SourceFacts, Submission
-from predictors import predict
+from predictors import Predictor, predict
 from predictors.hardware import gpu_model
 from predictors.types import Prediction
 from predictors.workload import workload
@@ -319,3 +321,17 @@ def test_absurd_numbers_in_a_history_lead_to_finite_ones_in_order(past: list[dic
     facts = SourceFacts({"epochs": Fact(10**400, 0.9)})
     told = predict(asked, facts, history)
     check(told, limit_s)
+
+
+def test_threads_that_ask_one_predictor_are_told_the_same() -> None:
+    history = past(60, command="python a.py", peak_gpu_memory_mib=500.0)
+    asked = Submission("python a.py", user="ann", gpus=1)
+    alone, shared = Predictor(history).predict(asked, NOTHING), Predictor(history)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(6) as threads:
+            told = list(threads.map(lambda _: shared.predict(asked, NOTHING), range(24)))
+    finally:
+        sys.setswitchinterval(before)
+    assert told == [alone] * 24

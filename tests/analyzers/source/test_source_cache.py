@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import multiprocessing
 import os
@@ -325,3 +326,18 @@ def test_what_was_cut_short_by_the_clock_is_not_kept(job: SimpleNamespace, monke
     assert any("too much to follow" in warning for warning in facts.warnings)
     monkeypatch.undo()
     assert not job.read()[1]
+
+
+def test_a_file_that_another_process_removes_meanwhile_hides_no_other_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Gone:
+        name, path = "gone.reading.json", str(tmp_path / "gone.reading.json")
+
+        def stat(self, *, follow_symlinks: bool) -> os.stat_result:
+            return os.stat(self.path, follow_symlinks=follow_symlinks)  # noqa: PTH116
+
+    (tmp_path / "left.reading.json").write_text("[]")
+    scan = os.scandir
+    monkeypatch.setattr(cache.os, "scandir", lambda folder: contextlib.nullcontext([Gone(), *scan(folder)]))
+    assert [Path(path).name for path, _, _ in ReadingCache(tmp_path)._entries()] == ["left.reading.json"]
