@@ -42,6 +42,8 @@ COLUMNS: tuple[str, ...] = (
 _NO_REQUEST_S = 86_400.0
 #: A job killed at its limit is recorded as ending a little later.
 _LIMIT_GRACE_S = 60.0
+#: No forecast is longer (the logarithm of seconds), whatever requests and durations it was made of.
+_LONGEST = log(1e15)
 #: Boosting starts with this many ended jobs and starts anew whenever there are this much more of them.
 FIRST_TRAINING_JOBS = 300
 _GROWTH = 1.3
@@ -293,7 +295,7 @@ class StackedDurations:
         shares = self._past.ends_of(record)
         ends = (shares["completed"], shares["failed"], shares["cancelled"])
         return _Asked(
-            row, limit_s or _NO_REQUEST_S, limit_s, experts_s, self.group_of(record), who=who(record),
+            row, max(1.0, limit_s or _NO_REQUEST_S), limit_s, experts_s, self.group_of(record), who=who(record),
             by_work=any(opinion.guesses[at] is not None for at in _BY_OWN_WORK), ends=ends,
             by_site=self._by_site(record, opinion),
         )  # fmt: skip
@@ -364,7 +366,7 @@ class StackedDurations:
 
     def _forecast(self, asked: _Asked, raw: _Raw | None) -> Forecast:
         if raw is None and asked.by_site is not None:
-            point_s = math.exp(asked.by_site.point)
+            point_s = math.exp(max(0.0, min(asked.by_site.point, _LONGEST)))
             low, high = (log_s(s) for s in asked.by_site.around.quantile_s(_ROUGH))
         elif raw is None:
             point_s = asked.experts_s
@@ -375,7 +377,8 @@ class StackedDurations:
             low, high = log_s(raw.seconds[_LOW]), log_s(raw.seconds[_HIGH])
         if asked.limit_s:
             point_s = max(1.0, min(point_s, asked.limit_s))
-        longest = log(asked.limit_s + _LIMIT_GRACE_S) if asked.limit_s else math.inf
+        point_s = min(point_s, math.exp(_LONGEST))
+        longest = min(log(asked.limit_s + _LIMIT_GRACE_S), _LONGEST) if asked.limit_s else _LONGEST
         bounds = self._bounds.quantiles(asked.group, low, log(point_s), high)
         asked.claimed = [max(0.0, min(bound, longest)) for bound in bounds]
         values = [math.exp(bound) for bound in asked.claimed]

@@ -165,3 +165,15 @@ def test_the_hold_of_jobs_that_go_by_their_own_work_is_judged_apart() -> None:
         model._hold[True].learn(-0.5, 1.0)
         model._hold[False].learn(0.5, 1.0)
     assert {by_work: model._holds(each) for by_work, each in asked.items()} == {False: True, True: False}
+
+
+def test_absurd_requests_and_durations_lead_to_finite_forecasts_and_rows() -> None:
+    model = StackedDurations(queue_known=False)
+    limits = (1e-300, 1e15, None, 60.0)
+    told = model.replay(
+        [JobRecord(str(n), 1e3 * n, [1.0, 500.0, 1e15][n % 3], gpus=1, requested_s=limits[n % 4]) for n in range(60)]
+    )
+    for forecast in told:
+        assert forecast is not None and all(0.0 < value <= 1.1e15 for value in forecast.values_s)
+        assert list(forecast.values_s) == sorted(forecast.values_s)
+    assert all(ended.duration_s / ended.asked.scale_s < 1e16 for ended in model._ended)
