@@ -25,7 +25,7 @@ from prompts.errors import UserError
 _MODEL, _CARD, _PROMOTED = "model.pickle", "model.json", "promoted"
 _LONGEST_VERSION = 100
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-FORMAT = 3
+FORMAT = 4
 
 
 @dataclass(frozen=True, slots=True)

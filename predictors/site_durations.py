@@ -73,6 +73,7 @@ class SiteDurations:
         self._effects = Effects()
         self._misses: deque[tuple[float, float, float, float, float]] = deque(maxlen=_MISSES)
         self._broken: deque[float | None] = deque(maxlen=WINDOW_JOBS)
+        self._shifts: deque[float] = deque(maxlen=WINDOW_JOBS)
         self._off, self._count = _MEAN_MISS * _MISS_JOBS, _MISS_JOBS
         self._lasting: tuple[list[str], float] = [], -math.inf
         self._known: dict[str, tuple[Traits, float]] = {}
@@ -119,14 +120,18 @@ class SiteDurations:
             return SiteSaid(traits, guess, guess, doubt, point, around, heard, by_jobs=False)
         solved = self._effects.solved()
         said, exceeded = solved.say(traits, guess), solved.exceeded
+        shift = shift_of(record, guess)
+        beyond = min((shift - each for each in self._shifts), key=abs, default=0.0)
+        said, strange = replace(said, middle=said.middle - beyond), abs(beyond)
         off, count = self._off + float(mean_size_beyond(exceeded).sum()), self._count + len(exceeded)
         middle = said.middle
         if self._told_of_starts:  # without the starts those that ended are short enough as it is
             middle = _median(self._around(said, record.submit_s, exceeded, _OFF_MIDDLE))
-        heard.append((middle, expected_weight(said.spread * off / count)))
+        spread = math.hypot(said.spread, strange)
+        heard.append((middle, expected_weight(math.hypot(said.spread * off / count, strange))))
         point = weighted_median(heard)
         around = self._around(said, record.submit_s, exceeded, _OFF_POINT, middle - said.middle)
-        return SiteSaid(traits, guess, said.middle, said.spread, point, _at(point, around), heard, by_jobs=True)
+        return SiteSaid(traits, guess, said.middle, spread, point, _at(point, around), heard, by_jobs=True)
 
     def learn(self, record: JobRecord, asked: SiteSaid) -> None:
         """A job that was asked about has ended."""
@@ -141,6 +146,7 @@ class SiteDurations:
             self._off, self._count = self._off * _FORGET + off, self._count * _FORGET + 1.0
         self._effects.learn(Job(asked.traits, truth - asked.guess, 1.0 if whole else _BROKEN_OFF))
         self._broken.append(None if whole else truth)
+        self._shifts.append(shift_of(record, asked.guess))
 
     def _around(self, said: Said, now_s: float, exceeded: Floats, of: int, below: float = 0.0) -> Mixture:
         """How long jobs run that are like one of which this is ``said``. Whole runs were off what was told of them
@@ -183,6 +189,13 @@ def _median(shape: Mixture) -> float:
 def _at(point: float, shape: Mixture) -> Mixture:
     """The same shape with its median at the ``point``."""
     return replace(shape, points=shape.points + (point - _median(shape)))
+
+
+def shift_of(record: JobRecord, guess: float) -> float:
+    """By how much its time limit moves what is guessed of a job, a logarithm. Beyond what was seen of jobs under such
+    limits it moves nothing, and is in doubt by as much: who asks for ten seconds, or a week, for what ran for a minute
+    without a limit does not change how long it runs."""
+    return 0.0 if record.requested_s is None else guess - guess_of(replace(record, requested_s=None))[0]
 
 
 def guess_of(record: JobRecord) -> tuple[float, float]:

@@ -159,3 +159,22 @@ def test_what_does_not_tell_jobs_apart_loses_its_say() -> None:
 def test_the_settings_of_a_command(command: str, numbers: dict[str, float], words: set[str]) -> None:
     found, others = settings_of(command)
     assert found == pytest.approx({name: math.log(value) for name, value in numbers.items()}) and others == words
+
+
+@pytest.mark.parametrize("before_s", [None, 86_400.0])
+@pytest.mark.parametrize("asked_s", [None, 60.0, 600.0, 1e6])
+def test_another_limit_does_not_change_how_long_the_same_work_takes(
+    before_s: float | None, asked_s: float | None
+) -> None:
+    jobs = [
+        JobRecord(
+            str(n), 100.0 * n, 50.0 + n % 3, 1, user="ann", name="train", outcome="completed",
+            command="python train.py", requested_s=before_s,
+        )
+        for n in range(7)
+    ]  # fmt: skip
+    asked = Submission("python train.py", user="ann", name="train", gpus=1, limit_s=asked_s)
+    told = predict(asked, SourceFacts(), MemoryHistoryStore(jobs))
+    assert 40.0 < told.duration_s.p50 < 65.0
+    short = predict(dataclasses.replace(asked, limit_s=10.0), SourceFacts(), MemoryHistoryStore(jobs))
+    assert short.outcome.timeout > 0.5
