@@ -34,6 +34,7 @@ from analyzers.history import MemoryHistoryStore
 from analyzers.types import JobRecord, Submission
 from benchmarks.prediction_baselines import in_time
 from benchmarks.semantic_prediction import GENERATORS, read
+from predictors.online import weighted_median
 from schedmate.workload import WorkloadSpec
 
 Floats = NDArray[np.float64]
@@ -180,16 +181,8 @@ def _unit(vector: Any) -> Floats:
 
 def say_s(said: Said) -> float | None:
     """The median of the durations in seconds, weighted by similarity; None where nothing was found."""
-    pairs = sorted((each.duration_s or 0.0, weight) for each, weight in said if weight > 0)
-    if not pairs:
-        return None
-    half = sum(weight for _, weight in pairs) / 2
-    reached = 0.0
-    for duration_s, weight in pairs:
-        reached += weight
-        if reached >= half:
-            return duration_s
-    return pairs[-1][0]
+    pairs = [(each.duration_s or 0.0, weight) for each, weight in said if weight > 0]
+    return weighted_median(pairs) if pairs else None
 
 
 def walk(records: Sequence[JobRecord], likeness: Likeness, count: int) -> Iterator[tuple[float, bool, float]]:

@@ -87,6 +87,7 @@ class Learner:
         named = [replace(each, job_id=f"{each.job_id}#{n}") for n, each in enumerate(newest)]
         told = {new.job_id for new, old in zip(named, newest, strict=True) if old.job_id in self._in_flight}
         self._in_flight.learned(record.job_id for record in due)
-        model.lasting(longest([*self._held.at(now_s), *self._in_flight.at(now_s)]), now_s, told)
+        if model.hears_of_starts:  # else nobody looks through what may be thousands
+            model.lasting(longest([*self._held.at(now_s), *self._in_flight.at(now_s)]), now_s, told)
         if due:
             model.replay(named)

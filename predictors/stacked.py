@@ -166,8 +166,13 @@ class StackedDurations:
     def lasting(self, running: Sequence[Started], now_s: float, told: Container[str] = ()) -> None:
         """These jobs are in flight at ``now_s``: all that is known of them is that they last so long. ``told``: of the
         jobs observed next, the ids of those that had been told of while they ran. Heard while jobs are few."""
-        if self._ended_count < FIRST_TRAINING_JOBS:
+        if self.hears_of_starts:
             self._site.lasting(running, now_s, told)
+
+    @property
+    def hears_of_starts(self) -> bool:
+        """Whether jobs are so few that those in flight are looked at."""
+        return self._ended_count < FIRST_TRAINING_JOBS
 
     def observe(self, record: JobRecord, at_s: float | None = None) -> None:
         """Learn from a job that has ended, at ``at_s`` if not when its record says."""
