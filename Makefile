@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo results test test-fast fuzz check lint types layers lock clean
+.PHONY: help install demo results test test-fast coverage fuzz check lint types layers lock clean
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -28,10 +28,13 @@ results: $(STAMP) ## Replay every policy on the traces in DATA; writes the score
 	$(BIN)/python -m benchmarks.results --data $(DATA) --write docs/results.md --short README.md
 
 test: $(STAMP) check ## Lint, types, layers, then every test that can run here
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered -n 2
+	$(BIN)/python -m pytest -n 2
 
 test-fast: $(STAMP) ## Only the fast tests
 	$(BIN)/python -m pytest -m "not slow and not real" -n 2
+
+coverage: $(STAMP) ## Every test again, counting the lines and branches that run: twice the time of `make test`
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered -n 2
 
 fuzz: $(STAMP) ## Try properties on new random examples (SCHEDMATE_FUZZ_EXAMPLES=N of the scheduler's state machine)
 	SCHEDMATE_FUZZ_EXAMPLES=$${SCHEDMATE_FUZZ_EXAMPLES:-5000} $(BIN)/python -m pytest -n 2 $$(grep -rl hypothesis tests --include='test_*.py')
