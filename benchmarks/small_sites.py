@@ -6,7 +6,8 @@ Jobs arrive faster than they end, on a cluster without a queue: each is asked ab
 and is history from its end on. The same predictor that `schedmate predict` asks, from what the source says with the
 limit ("source") and from user, name, GPUs and limit alone ("metadata"). *Error* is the median of the larger over the
 smaller of what was told and what was so, *told/true* the median of that ratio, *inside* the share between the 10 and
-90 % quantiles.
+90 % quantiles, *width* the median of the one over the other, *score* the mean interval score on the log scale: the
+width and ten times what falls out (Gneiting and Raftery, JASA 2007), the smaller the better.
 """
 
 from __future__ import annotations
@@ -62,11 +63,16 @@ def submission_of(record: JobRecord) -> Submission:
 
 
 def cell(told: Sequence[Quantiles], truth_s: Floats, part: slice) -> str:
-    """Error, told over true, and the share inside, of some of the jobs."""
+    """Error, told over true, the share inside, width and score, of some of the jobs."""
     off = np.log([each.p50 for each in told[part]]) - np.log(truth_s[part])
-    low, high = np.array([(each.p10, each.p90) for each in told[part]]).T
-    inside = np.mean((low <= truth_s[part]) & (truth_s[part] <= high))
-    return f"{np.exp(np.median(np.abs(off))):.2f}, {np.exp(np.median(off)):.2f}, {inside:.0%}"
+    low, high = np.log([(each.p10, each.p90) for each in told[part]]).T
+    truth = np.log(truth_s[part])
+    inside = np.mean((low <= truth) & (truth <= high))
+    score = np.mean(high - low + 10.0 * (np.maximum(0.0, low - truth) + np.maximum(0.0, truth - high)))
+    return (
+        f"{np.exp(np.median(np.abs(off))):.2f}, {np.exp(np.median(off)):.2f}, {inside:.0%}, "
+        f"x{np.exp(np.median(high - low)):.1f}, {score:.2f}"
+    )
 
 
 def tell(name: str, seed: int, jobs: int, users: int) -> None:
@@ -90,7 +96,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="21,22")
     parser.add_argument("--generator", action="append", choices=list(GENERATORS), help="default: both")
     wanted = parser.parse_args()
-    print("| site | told | starts | first 50: error, told/true, inside | after the first 20 | all |")
+    print("| site | told | starts | first 50: error, told/true, inside, width, score | after the first 20 | all |")
     print("|---|---|---|---|---|---|")
     for name in wanted.generator or list(GENERATORS):
         for seed in map(int, wanted.seeds.split(",")):

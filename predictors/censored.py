@@ -92,17 +92,19 @@ def _density(z: Floats) -> Floats:
     return density
 
 
-def outlasting(seen: Mixture, bounds: Floats, beyond: float) -> Mixture:
+def outlasting(seen: Mixture, bounds: Floats, weights: Floats, beyond: float) -> Mixture:
     """The distribution of which ``seen`` are the values that are known, its mass being their number, and ``bounds``
-    what as many others are known to exceed: each stands for what is larger, in proportion (Kaplan and Meier, JASA
-    1958). What exceeds everything seen lies ``beyond`` the largest."""
+    what others, so many as their ``weights``, are known to exceed: each stands for what is larger, in proportion
+    (Kaplan and Meier, JASA 1958). What exceeds everything seen lies ``beyond`` the largest."""
     if not len(bounds):
         return seen
     points = np.append(seen.points, max(float(seen.points[-1]), float(bounds.max())) + beyond)
-    weights = np.append(seen.weights, 0.0)
-    longer = len(bounds) - np.searchsorted(np.sort(bounds), points, side="left")
-    at_risk = np.cumsum(weights[::-1])[::-1] + longer
-    stays = np.maximum(1.0 - weights / np.maximum(at_risk, _LEAST_MASS), 0.0)
+    known = np.append(seen.weights, 0.0)
+    order = np.argsort(bounds, kind="stable")
+    passed = np.append(0.0, np.cumsum(weights[order]))[np.searchsorted(bounds[order], points, side="left")]
+    others = float(weights.sum())
+    at_risk = np.cumsum(known[::-1])[::-1] + others - passed
+    stays = np.maximum(1.0 - known / np.maximum(at_risk, _LEAST_MASS), 0.0)
     stays[-1] = 0.0
     shares = -np.diff(np.cumprod(stays), prepend=1.0)
-    return Mixture(points, np.maximum(shares * (seen.mass + len(bounds)), _LEAST_MASS))
+    return Mixture(points, np.maximum(shares * (seen.mass + others), _LEAST_MASS))

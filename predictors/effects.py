@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor
+from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
-from predictors.traits import GROUPS, SCRIPT, USER, Traits
+from predictors.traits import GROUPS, KINDS, SCRIPT, USER, Traits
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -61,8 +62,8 @@ class Compared:
         self._codes: dict[Hashable, int] = {}
         self._groups = np.array([self._coded(t.groups, learn=True) for t in traits])
         self._kinds = np.array([self._coded(t.kinds, learn=True) for t in traits])
-        self._options = _Columns([_options(t) for t in traits])
-        self._words = _Columns([_words(t) for t in traits], centred=False)
+        self._options = _Columns([t.options for t in traits])
+        self._words = _Columns([t.words for t in traits], centred=False)
         self._facts = _Columns([t.facts for t in traits])
         self._amounts = _Columns([t.amounts for t in traits], farthest=_FARTHEST)
         self._settings = np.hstack([self._options.table, self._words.table])
@@ -75,17 +76,17 @@ class Compared:
         """(effects without the noise) x jobs x jobs: how much of each effect two jobs share."""
         place = self._places
         return self._shared(
-            self._groups[:, None, :], self._kinds[:, None, :], self._settings, self._facts.table, self._amounts.table,
+            self._groups, self._kinds, self._settings, self._facts.table, self._amounts.table,
             np.abs(place[:, None] - place[None, :]),
         )  # fmt: skip
 
     def one_more(self, traits: Traits) -> tuple[Floats, Floats]:
         """The same of a job that is yet to end: effects x jobs with the others, and effects with itself."""
         groups, kinds = self._coded(traits.groups, learn=False), self._coded(traits.kinds, learn=False)
-        settings = np.append(self._options.row(_options(traits)), self._words.row(_words(traits)))[None, :]
+        settings = np.append(self._options.row(traits.options), self._words.row(traits.words))[None, :]
         facts, amounts = self._facts.row(traits.facts)[None, :], self._amounts.row(traits.amounts)[None, :]
         age = (self._next - self._places)[None, :]
-        cross = self._shared(np.array(groups), np.array(kinds), settings, facts, amounts, age)
+        cross = self._shared(np.array([groups]), np.array([kinds]), settings, facts, amounts, age)
         known = [float(group is not None) for group in traits.groups]
         own = np.array([
             1.0,
@@ -114,26 +115,26 @@ class Compared:
         self, groups: Codes, kinds: Codes, settings: Floats, facts: Floats, amounts: Floats, gap: Floats
     ) -> Floats:
         """Effects x rows x jobs, of rows in the columns of the jobs; ``gap``: how many ended jobs lie between."""
-        same = ((groups == self._groups) & (groups >= 0)).astype(float)
-        alike = ((kinds == self._kinds) & (kinds >= 0)).mean(axis=-1)
-        if same.ndim == 2:  # one row
-            same, alike = same[None], alike[None]
-        steady = settings @ self._settings.T
-        apart = (settings**2).sum(axis=1)[:, None] + (self._settings**2).sum(axis=1)[None, :] - 2.0 * steady
-        lately = np.exp(-gap / _LATELY_JOBS)
         found = np.empty((len(EFFECTS) - 1, *gap.shape))
         found[0] = 1.0
-        found[1 : 1 + len(GROUPS)] = np.moveaxis(same, -1, 0)
-        found[1 + len(GROUPS) :] = (
-            alike,
-            steady,
-            same[..., SCRIPT] * np.exp(-0.5 * np.maximum(apart, 0.0)),
-            facts @ self._facts.table.T,
-            amounts @ self._amounts.table.T,
-            same[..., USER] * lately,
-            lately,
-        )
+        for at in range(len(GROUPS)):
+            found[1 + at] = _same(groups[:, at], self._groups[:, at])
+        kind, steady, alike, by_facts, by_amount, user_lately, lately = range(1 + len(GROUPS), len(found))
+        found[kind] = sum(_same(kinds[:, at], self._kinds[:, at]) for at in range(len(KINDS))) / len(KINDS)
+        found[steady] = settings @ self._settings.T
+        apart = (settings**2).sum(axis=1)[:, None] + (self._settings**2).sum(axis=1)[None, :] - 2.0 * found[steady]
+        found[alike] = found[1 + SCRIPT] * np.exp(-0.5 * np.maximum(apart, 0.0))
+        found[by_facts] = facts @ self._facts.table.T
+        found[by_amount] = amounts @ self._amounts.table.T
+        found[lately] = np.exp(-gap / _LATELY_JOBS)
+        found[user_lately] = found[1 + USER] * found[lately]
         return found
+
+
+def _same(rows: Codes, jobs: Codes) -> NDArray[np.bool_]:
+    """Rows x jobs: whether both have the same code, and one at all."""
+    same: NDArray[np.bool_] = (rows[:, None] == jobs[None, :]) & (jobs >= 0)
+    return same
 
 
 def fit(residuals: Floats, shared: Floats, trust: Floats, start: Floats = START) -> Floats:
@@ -143,16 +144,15 @@ def fit(residuals: Floats, shared: Floats, trust: Floats, start: Floats = START)
     ``start``: what they were expected to be.
     """
     noise = np.diag(1.0 / trust)
-    unit = np.eye(len(residuals))
 
     def loss(logs: Floats) -> tuple[float, Floats]:
         variances = np.exp(2.0 * logs)
-        factor = cho_factor(_covariance(variances, shared, trust), lower=True)
-        inverse = cho_solve(factor, unit)
+        factor = _factor(np.tensordot(variances[:-1], shared, 1), variances[-1], trust)
+        inverse = _inverse(factor)
         pulled = inverse @ residuals
         unexplained = inverse - np.outer(pulled, pulled)
         off = (logs - start) / _DOUBT
-        value = 0.5 * residuals @ pulled + np.log(np.diag(factor[0])).sum() + 0.5 * off @ off
+        value = 0.5 * residuals @ pulled + np.log(np.diag(factor)).sum() + 0.5 * off @ off
         slopes = np.append(np.tensordot(shared, unexplained, 2), (noise * unexplained).sum())
         return float(value), variances * slopes + off / _DOUBT
 
@@ -183,8 +183,32 @@ class Solved:
 def solve(logs: Floats, residuals: Floats, shared: Floats, trust: Floats) -> Solved:
     """``logs``: of the standard deviations, as `fit` found them; the others as there."""
     variances = np.exp(2.0 * logs)
-    factor = cho_factor(_covariance(variances, shared, trust), lower=True)
-    inverse = cho_solve(factor, np.eye(len(residuals)))
+    return _solve(variances, np.tensordot(variances[:-1], shared, 1), residuals, trust)
+
+
+def solve_trusted(logs: Floats, residuals: Floats, shared: Floats, before: Floats) -> Solved:
+    """As `solve`, of jobs that count as much as `trusted` says."""
+    variances = np.exp(2.0 * logs)
+    kernel = np.tensordot(variances[:-1], shared, 1)
+    return _solve(variances, kernel, residuals, _trusted(variances, kernel, residuals, before))
+
+
+def trusted(logs: Floats, residuals: Floats, shared: Floats, before: Floats) -> Floats:
+    """What each job counts: as much as ``before``, less where it is far off what the others say."""
+    variances = np.exp(2.0 * logs)
+    return _trusted(variances, np.tensordot(variances[:-1], shared, 1), residuals, before)
+
+
+def _trusted(variances: Floats, kernel: Floats, residuals: Floats, before: Floats) -> Floats:
+    trust = before
+    for _ in range(_ROUNDS):
+        misses = _solve(variances, kernel, residuals, trust).misses
+        trust = before * np.minimum(1.0, (_FREEDOM + 1.0) / (_FREEDOM + misses**2))
+    return trust
+
+
+def _solve(variances: Floats, kernel: Floats, residuals: Floats, trust: Floats) -> Solved:
+    inverse = _inverse(_factor(kernel, variances[-1], trust))
     pulled = inverse @ residuals
     # Leaving one out, without solving anew (Rasmussen and Williams, section 5.4.2).
     alone = 1.0 / np.diag(inverse)
@@ -193,27 +217,24 @@ def solve(logs: Floats, residuals: Floats, shared: Floats, trust: Floats) -> Sol
     return Solved(variances, inverse, pulled, off, off / np.sqrt(expected))
 
 
-def trusted(logs: Floats, residuals: Floats, shared: Floats, before: Floats) -> Floats:
-    """What each job counts: as much as ``before``, less where it is far off what the others say."""
-    trust = before
-    for _ in range(_ROUNDS):
-        misses = solve(logs, residuals, shared, trust).misses
-        trust = before * np.minimum(1.0, (_FREEDOM + 1.0) / (_FREEDOM + misses**2))
-    return trust
+def _factor(kernel: Floats, noise: float, trust: Floats) -> Floats:
+    """The lower Cholesky factor of the kernel with the noise of each job; what is above its diagonal is no part."""
+    covariance = kernel.copy()
+    covariance[np.diag_indices(len(trust))] += noise / trust + _JITTER
+    factor: Floats = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)[0]
+    return factor
 
 
-def _covariance(variances: Floats, shared: Floats, trust: Floats) -> Floats:
-    covariance: Floats = np.tensordot(variances[:-1], shared, 1)
-    covariance[np.diag_indices(len(trust))] += variances[-1] / trust + _JITTER
-    return covariance
-
-
-def _options(traits: Traits) -> dict[Hashable, float]:
-    return {(traits.groups[SCRIPT], name): value for name, value in traits.options.items()}
-
-
-def _words(traits: Traits) -> dict[Hashable, float]:
-    return {(traits.groups[SCRIPT], word): 1.0 for word in traits.words}
+def _inverse(factor: Floats) -> Floats:
+    """The inverse of what has that lower Cholesky factor: a third of the work of solving for every column."""
+    if not len(factor):
+        return factor
+    lower, failed = dpotri(factor, lower=1)
+    if failed:
+        raise np.linalg.LinAlgError(f"column {failed} is no part of a covariance")
+    inverse: Floats = np.tril(lower)
+    inverse += np.tril(lower, -1).T
+    return inverse
 
 
 class _Columns:
@@ -233,13 +254,18 @@ class _Columns:
         self._at = {name: place for place, name in enumerate(frequent)}
         self._middles = [sums[name][0] / sums[name][1] if centred else 0.0 for name in frequent]
         self._farthest = farthest
-        self.table: Floats = np.array([self.row(row) for row in rows]).reshape(len(rows), len(frequent))
+        self.table: Floats = np.zeros((len(rows), len(frequent)))
+        for row, values in zip(self.table, rows, strict=True):
+            self._fill(row, values)
 
     def row(self, values: Mapping[Any, float]) -> Floats:
         """One more job in these columns."""
         found: Floats = np.zeros(len(self._middles))
+        self._fill(found, values)
+        return found
+
+    def _fill(self, row: Floats, values: Mapping[Any, float]) -> None:
         for name, value in values.items():
             place = self._at.get(name)
             if place is not None:
-                found[place] = min(self._farthest, max(-self._farthest, value - self._middles[place]))
-        return found
+                row[place] = min(self._farthest, max(-self._farthest, value - self._middles[place]))

@@ -67,9 +67,11 @@ class InFlight:
         Of ``record`` nothing is read that only its run tells. ``until_s``: it is only known to have run until then.
         A start that is no finite number is passed over.
         """
-        known = self._jobs.get(record.job_id)
         if not math.isfinite(start_s):
             return
+        if self._ends_s.get(record.job_id, math.inf) <= start_s:
+            self.dropped(record.job_id)  # another run under the same name
+        known = self._jobs.get(record.job_id)
         if known is None:
             if len(self._jobs) >= MOST_STARTS:
                 self.dropped(next(iter(self._jobs)))
@@ -99,6 +101,14 @@ class InFlight:
         """These have ended and were learned from."""
         for job_id in job_ids:
             self.dropped(job_id)
+
+    def forget_ended(self) -> None:
+        """All that have ended are dropped."""
+        self.learned(list(self._ends_s))
+
+    def told(self) -> list[Started]:
+        """All that have started and are remembered, whether or not they have ended."""
+        return list(self._jobs.values())
 
     def at(self, moment_s: float) -> list[Started]:
         """The `LOOKED_AT` that had started first of those in flight at that moment, the first first."""

@@ -1,8 +1,15 @@
 """What has been learned from a history by a moment: a trained model, or none, brought up to date with the jobs since.
 
-A history only holds jobs that have ended. They are learned from in order of time, and never one that ended after the
-moment that is asked about. Who asks about ever later moments pays for the new jobs only; who goes back in time pays for
-the newest `RECENT_JOBS` of that time.
+A history only holds jobs that have ended. They are learned from in order of their ends, and never one that ended after
+the moment that is asked about. Without a trained model what has been learned is a matter of what is recorded alone, not
+of when anyone asked:
+
+- while jobs are few each is asked about as of its own submission (`hindsight`), and so are those that are told to run;
+- then a model is made anew on a fixed schedule of ended jobs, from the newest `RECENT_JOBS`, each asked about at its
+  submission; between, each job that has ended is asked about just before its end.
+
+Who asks about ever later moments pays for the new jobs only, and now and then for the newest; so does who goes back in
+time, or learns late of a job that had ended before others.
 """
 
 from __future__ import annotations
@@ -10,16 +17,23 @@ from __future__ import annotations
 import copy
 import heapq
 import math
+from collections import deque
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from analyzers.ports import HistoryStore
 from analyzers.types import JobRecord
-from predictors.in_flight import InFlight, longest
+from predictors.in_flight import InFlight, Started, longest
 from predictors.resources import Memory
-from predictors.stacked import StackedDurations, ended_s
+from predictors.site_durations import Flying
+from predictors.stacked import FIRST_TRAINING_JOBS, Recalled, StackedDurations, ended_s
 
 #: Without a trained model, or far behind it, no more than the newest jobs are learned from.
 RECENT_JOBS = 2_000
+#: Without one, all is learned anew when jobs are many enough for boosting, and whenever there are this much more of
+#: them, or this many.
+_GROWTH = 1.3
+_MOST_BETWEEN = 1_000
 
 
 class Learner:
@@ -34,11 +48,18 @@ class Learner:
         self._trained = trained
         self._model: StackedDurations | None = None
         self._mark: tuple[object, int] | None = None
-        self._waiting: list[tuple[float, int, JobRecord]] = []
+        self._uses_trained = False
+        self._waiting: list[tuple[float, float, str, int, JobRecord]] = []
         self._count = 0
+        #: The order of the last job that was learned from, how many have been, and the newest of them.
+        self._last: tuple[float, float, str] = -math.inf, -math.inf, ""
+        self._ended = 0
+        self._newest: deque[JobRecord] = deque(maxlen=RECENT_JOBS)
         self._in_flight = InFlight() if in_flight is None else in_flight
         #: Those that the history holds as still running.
         self._held = InFlight()
+        #: Of each run that was told of while jobs were few, what was said of the job when it was submitted.
+        self._recalled: dict[Hashable, Recalled] = {}
         #: What peaks of memory tell, as `at` was last asked for.
         self.memory = Memory()
 
@@ -48,13 +69,11 @@ class Learner:
         same = self._mark is not None and mark[0] is self._mark[0]
         self._mark = mark
         behind = self._model is not None and moment_s is not None and moment_s < self._model.latest_s
-        if self._model is None or not same or behind:
+        if self._model is None or not same or behind or self._late(news):
             self._start(moment_s)
             news = self._history.news(None)[1]
-            self._waiting = []
-            self._held = InFlight()
             known = [each for each in news if each.duration_s is not None and ended_s(each) <= self._known_to_s]
-            self.memory.learn(sorted(known, key=ended_s))
+            self.memory.learn(sorted(known, key=_order))
         for record in news:
             if record.duration_s is None and record.ran_so_far_s:
                 start_s = record.submit_s if record.start_s is None else record.start_s
@@ -63,31 +82,121 @@ class Learner:
                 self._held.ended(record.job_id, ended_s(record))
             if record.duration_s is not None and ended_s(record) > self._known_to_s:
                 self._count += 1
-                heapq.heappush(self._waiting, (ended_s(record), self._count, record))
+                heapq.heappush(self._waiting, (*_order(record), self._count, record))
+        self._catch_up(moment_s)
         assert self._model is not None
-        self._catch_up(self._model, moment_s)
         return self._model
 
     def _start(self, moment_s: float | None) -> None:
-        usable = self._trained is not None and (moment_s is None or self._trained.latest_s <= moment_s)
-        self._model = copy.deepcopy(self._trained) if usable else StackedDurations(queue_known=False, trains=False)
+        self._uses_trained = self._trained is not None and (moment_s is None or self._trained.latest_s <= moment_s)
+        self._model = copy.deepcopy(self._trained) if self._uses_trained else self._untrained()
         assert self._model is not None
         self._known_to_s = self._model.latest_s
+        self._last = -math.inf, -math.inf, ""
+        self._ended = 0
+        self._newest.clear()
+        self._waiting = []
+        self._held = InFlight()
+        self._recalled = {}
         self.memory = Memory()
 
-    def _catch_up(self, model: StackedDurations, moment_s: float | None) -> None:
+    def _untrained(self, *, few: bool = True) -> StackedDurations:
+        return StackedDurations(queue_known=False, trains=False, by_site=few)
+
+    def _late(self, news: Sequence[JobRecord]) -> bool:
+        """Whether any of these had ended before others that were learned from without it."""
+        return not self._uses_trained and any(
+            each.duration_s is not None and _order(each) < self._last for each in news
+        )
+
+    def _catch_up(self, moment_s: float | None) -> None:
+        assert self._model is not None
         due: list[JobRecord] = []
         last_s = math.inf if moment_s is None else moment_s
         while self._waiting and self._waiting[0][0] <= last_s:
-            due.append(heapq.heappop(self._waiting)[2])
+            due.append(heapq.heappop(self._waiting)[-1])
         self.memory.learn(due)
-        now_s = moment_s if moment_s is not None else max([model.latest_s, *(ended_s(record) for record in due)])
-        # Jobs that are learned from together may have the name of one before: each counts.
-        newest = sorted(due[-RECENT_JOBS:], key=lambda record: (record.submit_s, ended_s(record)))
-        named = [replace(each, job_id=f"{each.job_id}#{n}") for n, each in enumerate(newest)]
-        told = {new.job_id for new, old in zip(named, newest, strict=True) if old.job_id in self._in_flight}
-        self._in_flight.learned(record.job_id for record in due)
-        if model.hears_of_starts:  # else nobody looks through what may be thousands
-            model.lasting(longest([*self._held.at(now_s), *self._in_flight.at(now_s)]), now_s, told)
         if due:
-            model.replay(named)
+            self._last = _order(due[-1])
+        if self._uses_trained:
+            self._learn_on(self._model, due)
+            return
+        anew_at = _last_anew(self._ended + len(due))
+        crossing = max(0, anew_at - self._ended)
+        self._ended += len(due)
+        self._newest.extend(due[:crossing] if crossing else due)
+        if crossing:
+            self._model = self._untrained(few=False)
+            self._model.replay(_named(sorted(self._newest, key=lambda record: (record.submit_s, *_order(record)))))
+            self._model.forget_rows()
+            self._recalled = {}
+            self._newest.extend(due[crossing:])
+        if self._model.hears_of_starts:
+            known_s = max([self._model.latest_s, *(ended_s(record) for record in due)])
+            self._learn_few(self._model, due, known_s if moment_s is None else moment_s)
+        else:
+            self._model.observe_unasked(_named(due[crossing:]))
+            self._in_flight.forget_ended()
+
+    def _learn_on(self, model: StackedDurations, due: Sequence[JobRecord]) -> None:
+        """What has ended since the model was trained, those that are told of together in order of time."""
+        self._in_flight.learned(record.job_id for record in due)
+        if due:
+            model.replay(_named(sorted(due[-RECENT_JOBS:], key=lambda record: (record.submit_s, *_order(record)))))
+
+    def _learn_few(self, model: StackedDurations, due: Sequence[JobRecord], now_s: float) -> None:
+        """Each job is asked about as of its submission: those that are told to run before any end after that, the
+        others of ``due`` likewise, so that nobody looks back further than has to be."""
+        runs = {each.record.job_id: each for each in (*self._held.told(), *self._in_flight.told())}
+        asked: dict[Hashable, JobRecord] = {_run(each): each.record for each in runs.values()}
+        asked = {run: record for run, record in asked.items() if run not in self._recalled}
+        asked |= {number: each for number, each in enumerate(due) if each.job_id not in runs}
+        waiting = deque(sorted(asked.items(), key=lambda item: (item[1].submit_s, item[1].job_id)))
+        unasked: dict[Hashable, Recalled] = {}
+
+        def recall(before_s: float) -> None:
+            while waiting and waiting[0][1].submit_s < before_s:
+                key, record = waiting.popleft()
+                found = model.recall(record, self._flying(record.submit_s))
+                (unasked if isinstance(key, int) else self._recalled)[key] = found
+
+        for number, record in enumerate(due):
+            at_s = ended_s(record)
+            self._in_flight.ended(record.job_id, at_s)
+            recall(at_s)
+            run = runs.get(record.job_id)
+            said = self._recalled.get(_run(run)) if run is not None else unasked.pop(number, None)
+            if said is None:  # submitted when it ended, or told to be later
+                said = model.recall(record, self._flying(record.submit_s))
+            model.observe_late(record, said, told=run is not None)
+        recall(now_s)  # of later ones not all may be known that had ended by then
+        model.lasting(self._flying(now_s), now_s)
+
+    def _flying(self, moment_s: float) -> list[Flying]:
+        """What was in flight at that moment, with what had been said of it."""
+        running = longest([*self._held.at(moment_s), *self._in_flight.at(moment_s)])
+        return [(each, self._recalled[_run(each)][1]) for each in running if _run(each) in self._recalled]
+
+
+def _last_anew(ended: int) -> int:
+    """The last number of ended jobs, up to ``ended``, at which all is learned anew; 0 while they are few."""
+    last, following = 0, FIRST_TRAINING_JOBS
+    while following <= ended:
+        last, following = following, min(math.ceil(following * _GROWTH), following + _MOST_BETWEEN)
+        if following - last == _MOST_BETWEEN:
+            return last + (ended - last) // _MOST_BETWEEN * _MOST_BETWEEN
+    return last
+
+
+def _named(records: Sequence[JobRecord]) -> list[JobRecord]:
+    """Jobs that are learned from together may have the name of one before: each counts."""
+    return [replace(each, job_id=f"{each.job_id}#{number}") for number, each in enumerate(records)]
+
+
+def _order(record: JobRecord) -> tuple[float, float, str]:
+    """Jobs are learned from in this order, however they were added."""
+    return ended_s(record), record.submit_s, record.job_id
+
+
+def _run(started: Started) -> tuple[str, float]:
+    return started.record.job_id, started.first_s

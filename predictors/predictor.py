@@ -31,7 +31,7 @@ from predictors.story import told_together, with_timeout
 from predictors.types import OutcomeProbabilities, Prediction
 
 #: Changes whenever the same input may give another answer.
-MODEL_VERSION = "one-2"
+MODEL_VERSION = "one-3"
 #: From so many ended jobs on their intervals are those that were kept.
 WARM_JOBS = FIRST_TRAINING_JOBS
 _POINTS = 50
@@ -72,6 +72,7 @@ class Predictor:
         similar = self.history.similar(submission, facts.fingerprint, k=K_SIMILAR, before_s=submission.submit_s)
         prior = duration_prior(submission, facts)
         ends = model.ends_of(record)
+        said = None
         if model.ended_jobs >= WARM_JOBS:
             forecast = model.peek(record)
             whole = distribution(forecast)
@@ -94,7 +95,7 @@ class Predictor:
             reasons=(
                 *reasons.of_similar(submission, similar),
                 *(prior.told if model.ended_jobs else prior.reasons),
-                *reasons.of_experts(model.voices(record), model.ended_jobs),
+                *reasons.of_experts(model.voices(record, said), model.ended_jobs),
                 *reasons.of_limit(limit_s, whole, told.timeout),
                 memory_reason,
                 *([host_reason] if host_reason else []),

@@ -1,11 +1,13 @@
 """A guess made from facts and published figures, corrected by the ended jobs of the site that it is made for.
 
-How large the site's own effects are is learned anew whenever there are some more jobs; between, a job that has ended
-only joins those that are solved for. See `effects` for the model, `traits` for what tells jobs apart.
+How large the site's own effects are is learned anew whenever there are some more jobs, on a schedule of ended jobs
+alone: when anyone asks changes nothing. Between, a job that has ended only joins those that are solved for. See
+`effects` for the model, `traits` for what tells jobs apart.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import deque
 from collections.abc import Sequence
@@ -14,6 +16,7 @@ from operator import is_
 from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import NDArray
 
 from predictors import effects
 from predictors.censored import Censored, exceeding
@@ -27,11 +30,15 @@ WINDOW_JOBS = 200
 _FIRST_FIT_JOBS = 6
 _GROWTH = 1.3
 _MOST_JOBS_BETWEEN = 100
+#: No more than so many of the newest jobs decide what is said: the window, as it was when the effects were learned.
+LOOKED_BACK = WINDOW_JOBS + _MOST_JOBS_BETWEEN
 #: Before any was seen, misses are those of a bell; it is worth so many jobs, and as wide as this: the standard
 #: deviations are only guessed.
 _BELL_JOBS = 20.0
 _BELL_WIDTH = 1.5
-_NONE: Floats = np.zeros(0)
+#: A standard bell as three points, exact up to the fifth moment.
+_BEYOND_AT: Floats = math.sqrt(3.0) * np.array([-1.0, 0.0, 1.0])
+_BEYOND_WEIGHTS: Floats = np.array([1.0, 4.0, 1.0]) / 6.0
 _BELL: Floats = _BELL_WIDTH * np.array([NormalDist().inv_cdf((i + 0.5) / 21) for i in range(21)])
 
 
@@ -84,11 +91,10 @@ class Solved:
         self._ended = ended = len(jobs)
         residuals, before = _columns(jobs)
         among = shared[:, :ended, :ended]
-        trust = effects.trusted(logs, residuals, among, before)
-        self._solved = solved = effects.solve(logs, residuals, among, trust)
+        self._solved = solved = effects.solve_trusted(logs, residuals, among, before)
         self._censored: Censored | None = None
         #: Of each in flight, by how many standard deviations of what all others say of it it is known to last longer.
-        self.exceeded: Floats = _NONE
+        self.exceeded: Floats = np.zeros(0)
         if running:
             kernel = np.tensordot(solved.variances[:-1], shared[:, ended:, :], 1)
             self._through = kernel[:, :ended] @ solved.inverse
@@ -122,16 +128,32 @@ class Effects:
         self.jobs: deque[Job] = deque(maxlen=WINDOW_JOBS)
         #: Those in flight, see `lasting`.
         self.running: Sequence[Lasting] = ()
-        self._start = self._logs = start
+        self._fit = _Fit((), start)
         self._seen = 0
         self._next_fit = _FIRST_FIT_JOBS
         self._solved: Solved | None = None
+
+    def copy(self) -> Effects:
+        """The same, to be learned on apart from this one."""
+        other = copy.copy(self)
+        other.jobs = self.jobs.copy()
+        return other
 
     def learn(self, job: Job) -> None:
         """A job has ended."""
         self.jobs.append(job)
         self._seen += 1
         self._solved = None
+        if self._seen == self._next_fit:
+            self._fit = _Fit(tuple(self.jobs), self._fit.start)
+            self._next_fit = _fit_after(self._seen)
+
+    def passed_over(self, count: int) -> None:
+        """So many jobs have ended before the `LOOKED_BACK` that are learned next: they are out of the window by then,
+        and count for when the effects are learned anew."""
+        self._seen += count
+        while self._next_fit <= self._seen:
+            self._next_fit = _fit_after(self._next_fit)
 
     def lasting(self, running: Sequence[Lasting]) -> None:
         """These jobs are in flight now, and no others are known to be."""
@@ -145,13 +167,30 @@ class Effects:
         return self._solved
 
     def logs(self) -> Floats:
-        """The logarithms of the standard deviations, learned anew where that is due."""
-        if self._seen >= self._next_fit:
-            self._next_fit = min(math.ceil(self._seen * _GROWTH), self._seen + _MOST_JOBS_BETWEEN)
-            _, _, shared = _shared(self.jobs, Comparison())
-            residuals, before = _columns(self.jobs)
-            trust = effects.trusted(self._logs, residuals, shared, before)
-            self._logs = effects.fit(residuals, shared, trust, self._start)
+        """The logarithms of the standard deviations, as they suited the window when they were last due."""
+        return self._fit.logs()
+
+
+def _fit_after(seen: int) -> int:
+    """The number of ended jobs at which the effects are learned next."""
+    return min(math.ceil(seen * _GROWTH), seen + _MOST_JOBS_BETWEEN)
+
+
+class _Fit:
+    """The effects that suit some jobs, learned when they are first asked for and kept."""
+
+    def __init__(self, jobs: Sequence[Job], start: Floats) -> None:
+        self.start = start
+        self._jobs = jobs
+        self._logs = None if jobs else start
+
+    def logs(self) -> Floats:
+        if self._logs is None:
+            _, _, shared = _shared(self._jobs, Comparison())
+            residuals, before = _columns(self._jobs)
+            trust = effects.trusted(self.start, residuals, shared, before)
+            self._logs = effects.fit(residuals, shared, trust, self.start)
+            self._jobs = ()
         return self._logs
 
 
@@ -181,6 +220,8 @@ def _shared(
     """(the jobs compared, their doubts, effects x jobs x jobs shared: the larger where guesses were in doubt)."""
     compared, among = comparison.of([job.traits for job in jobs], in_flight)
     doubts = np.array([job.doubt for job in jobs])
+    if (doubts == 1.0).all():
+        return compared, doubts, among
     return compared, doubts, among * (doubts[:, None] * doubts[None, :])
 
 
@@ -189,21 +230,39 @@ def _columns(jobs: Sequence[Job]) -> tuple[Floats, Floats]:
     return np.array([job.residual for job in jobs]), np.array([job.trust for job in jobs])
 
 
-def shaped(misses: Floats, limits: Floats, middle: float, spread: float) -> Mixture:
+def at_spread(off: Floats, spreads: Floats, spread: float) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """(points, weights, which) of what jobs in ``spreads`` of doubt were ``off``, as of a job that is in ``spread``.
+
+    In less doubt it is off by less, in proportion. In more doubt it is off by as much, and by what it is in doubt
+    beyond: that part is the model's own and a bell, drawn with three points (Gauss and Hermite). To stretch what a
+    familiar job was off by the doubt in an unfamiliar one would take a familiar one's rare accident for a thousandfold
+    one of the other. ``which``: the places in ``off``; the weights of each sum to 1.
+    """
+    beyond = np.sqrt(np.maximum(spread**2 - spreads**2, 0.0))
+    points: Floats = (off * np.minimum(1.0, spread / spreads))[:, None] + beyond[:, None] * _BEYOND_AT
+    return points.ravel(), np.tile(_BEYOND_WEIGHTS, len(off)), np.repeat(np.arange(len(off)), len(_BEYOND_AT))
+
+
+def shaped(misses: Floats, limits: Floats, middle: float, spread: float, weights: Floats | None = None) -> Mixture:
     """The distribution around ``middle`` in which past ``misses`` and a bell as wide as ``spread`` have a say.
 
     ``limits``: how large each miss could at most have been to be known by now. A job that was submitted an hour ago is
     among the ended ones only if it took less, so those that ended are the short ones of late: each counts for those
     that could not be known yet as well (Lynden-Bell, MNRAS 1971; Woodroofe, Annals of Statistics 1985). Infinite where
-    those that have not ended are told as well. The mass is that of the jobs and of those that they count for.
+    those that have not ended are told as well. ``weights``: in jobs, 1 each if not said. The mass is that of the jobs
+    and of those that they count for.
     """
     points = np.concatenate([misses, spread * _BELL])
-    weights = np.concatenate([np.ones(len(misses)), np.full(len(_BELL), _BELL_JOBS / len(_BELL))])
+    own = np.ones(len(misses)) if weights is None else weights
+    weights = np.concatenate([own, np.full(len(_BELL), _BELL_JOBS / len(_BELL))])
     known_to = np.concatenate([limits, np.full(len(_BELL), np.inf)])
     order = np.argsort(points, kind="stable")
     points, weights, known_to = points[order], weights[order], known_to[order]
-    at_risk = ((points[None, :] <= points[:, None]) & (points[:, None] <= known_to[None, :])) @ weights
-    stays = np.clip(1.0 - weights / np.maximum(at_risk, weights), 1e-9, 1.0)
+    # Those at or below each point that could have been known had they been as large.
+    by_limit = np.argsort(known_to, kind="stable")
+    gone = np.append(0.0, np.cumsum(weights[by_limit]))[np.searchsorted(known_to[by_limit], points, side="left")]
+    reached = np.append(0.0, np.cumsum(weights))[np.searchsorted(points, points, side="right")]
+    stays = np.clip(1.0 - weights / np.maximum(reached - gone, weights), 1e-9, 1.0)
     below = np.append(np.cumprod(stays[::-1])[::-1][1:], 1.0)  # the share up to and with each point
     shares = np.diff(below, prepend=0.0)
     seen = below[np.searchsorted(points, known_to, side="right") - 1]

@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import islice
 
 import numpy as np
 
 from analyzers.history.index import end_s
 from analyzers.types import JobRecord
 from predictors import effects
-from predictors.site import WINDOW_JOBS, Comparison, Effects, Job, Solved, shaped
+from predictors.site import LOOKED_BACK, WINDOW_JOBS, Comparison, Effects, Job, Solved, shaped
 from predictors.traits import Traits, traits_of
 from predictors.types import Interval
 
@@ -69,9 +68,11 @@ class SitePeaks:
 
     def learn(self, records: Sequence[JobRecord]) -> None:
         """Jobs have ended; those of which no peak is known are passed over, and those that newer ones put out of the
-        window."""
-        seen = (record for record in reversed(records) if self._is_known(record))
-        for record in [*islice(seen, WINDOW_JOBS)][::-1]:
+        window count only as having ended."""
+        seen = [record for record in records if self._is_known(record)]
+        newest = seen[-LOOKED_BACK:]
+        self._effects.passed_over(len(seen) - len(newest))
+        for record in newest:
             job = self._job(record)
             if job is not None:
                 self._effects.learn(job)

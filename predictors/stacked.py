@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import math
 from array import array
-from collections.abc import Container, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import log
@@ -29,9 +29,9 @@ from predictors.fact_features import NAMES as FACT_NAMES
 from predictors.fact_features import fact_row
 from predictors.features import NAMES, UNKNOWN, Past, log_s, table, who
 from predictors.forecast import Forecast
-from predictors.in_flight import Started
+from predictors.hindsight import Hindsight
 from predictors.online import EXPERTS, OnlineDurationPredictor, Opinion
-from predictors.site_durations import VOICE, SiteDurations, SiteSaid
+from predictors.site_durations import VOICE, Flying, SiteDurations, SiteSaid
 from predictors.types import OutcomeProbabilities
 
 #: The names of the numbers in a row, for explanations and for the files models are kept in.
@@ -64,6 +64,8 @@ _SMALL_JOB_GPUS = 8
 #: A job with one of these is predicted by runs of the same work, scaled: closer than anything that boosting knows.
 _BY_OWN_WORK = tuple(EXPERTS.index(name) for name in ("pace of this work", "whole runs of this code"))
 _TOLD_HIGH = LEVELS.index(0.9)
+#: What was said of a job when it was submitted: by the experts, and by the site's own jobs.
+Recalled = tuple[Opinion, SiteSaid]
 
 
 @dataclass(slots=True)
@@ -123,9 +125,11 @@ class StackedDurations:
         *,
         queue_known: bool = True,
         trains: bool = True,
+        by_site: bool = True,
     ) -> None:
         """``queue_known``: jobs in flight are told of; where only ended jobs ever are, none may be learned from either.
-        ``trains``: on its own schedule, in the middle of `observe`; else only when `train` is called."""
+        ``trains``: on its own schedule, in the middle of `observe`; else only when `train` is called. ``by_site``: the
+        site's own answer while jobs are few; not worth its time where nobody asks before they are many."""
         self.trees = trees
         self.window = window
         self.seed = seed
@@ -133,11 +137,13 @@ class StackedDurations:
         self.columns = COLUMNS
         self.queue_known = queue_known
         self.trains = trains
+        self._few_jobs = FIRST_TRAINING_JOBS if by_site else 0
         #: When the last job that was learned from had ended, seconds.
         self.latest_s = -math.inf
         self._past = Past()
         self._experts = OnlineDurationPredictor()
         self._site = SiteDurations()
+        self._hindsight = Hindsight()
         self._boosted = BoostedShares(trees, seed)
         self._endings = BoostedOutcomes(seed=seed)
         self._bounds = AdaptiveBounds()
@@ -163,16 +169,41 @@ class StackedDurations:
         if self.queue_known:
             self._past.started(job_id, at_s)
 
-    def lasting(self, running: Sequence[Started], now_s: float, told: Container[str] = ()) -> None:
-        """These jobs are in flight at ``now_s``: all that is known of them is that they last so long. ``told``: of the
-        jobs observed next, the ids of those that had been told of while they ran. Heard while jobs are few."""
+    def lasting(self, running: Sequence[Flying], now_s: float) -> None:
+        """These jobs are in flight at ``now_s``: all that is known of them is that they last so long. Heard while jobs
+        are few."""
         if self.hears_of_starts:
-            self._site.lasting(running, now_s, told)
+            self._site.lasting(running, now_s)
+
+    def recall(self, record: JobRecord, running: Sequence[Flying]) -> Recalled:
+        """What would have been said of a job when it was submitted. While jobs are few. ``running``: what was told to
+        be in flight then."""
+        experts, site = self._hindsight.at(record.submit_s)
+        site.lasting(running, record.submit_s)
+        opinion = experts.opinion(record)
+        return opinion, site.ask(record, partial(experts.weighed, record, opinion))
+
+    def observe_late(self, record: JobRecord, recalled: Recalled, *, told: bool) -> None:
+        """Learn from a job that has ended, of which that was said when it was submitted. While jobs are few, and in
+        order of the ends. ``told``: whether it was told of while it ran."""
+        at_s = ended_s(record)
+        opinion, said = recalled
+        self._past.submitted(record)
+        self._past.ended(record, at_s)
+        self._experts.keep(record.job_id, opinion)
+        self._experts.observe(record)
+        self._site.learn(record, said, told=told)
+        self._hindsight.ended(record, at_s, opinion, self._site)
+        promised_s = said.around.quantiles(record.requested_s).p90
+        self._past.promised(record, kept=log_s(record.duration_s or 0.0) <= log_s(promised_s))
+        self.latest_s = max(self.latest_s, at_s)
+        self._ended_count += 1
+        self._ended_jobs += 1
 
     @property
     def hears_of_starts(self) -> bool:
         """Whether jobs are so few that those in flight are looked at."""
-        return self._ended_count < FIRST_TRAINING_JOBS
+        return self._ended_count < self._few_jobs
 
     def observe(self, record: JobRecord, at_s: float | None = None) -> None:
         """Learn from a job that has ended, at ``at_s`` if not when its record says."""
@@ -203,6 +234,16 @@ class StackedDurations:
                 order.append((True, number))
         return self._second_pass(records, asked, order, 0 if calibrate_last is None else len(records) - calibrate_last)
 
+    def observe_unasked(self, records: Sequence[JobRecord]) -> None:
+        """Learn from jobs in order of their ends that nobody asked about: each is asked about just before its end, so
+        it does not matter how many are told of together."""
+        asked: list[_Asked] = []
+        for record in records:
+            asked.append(self._note(record))
+            self._end(record, ended_s(record))
+        order = [(is_end, number) for number in range(len(records)) for is_end in (False, True)]
+        self._second_pass(records, asked, order, 0)
+
     @property
     def ended_jobs(self) -> int:
         """How many jobs have been learned from."""
@@ -231,13 +272,12 @@ class StackedDurations:
             return None
         return self._by_site(record, self._experts.opinion(record))
 
-    def voices(self, record: JobRecord) -> list[tuple[str, float, float]]:
+    def voices(self, record: JobRecord, said: SiteSaid | None = None) -> list[tuple[str, float, float]]:
         """Each expert with an idea of a job and, while they are few, the site's own jobs: name, seconds, weight (the
-        weights sum to 1)."""
-        opinion = self._experts.opinion(record)
-        said = self._by_site(record, opinion)
+        weights sum to 1). ``said``: what `by_site` does of this job."""
         if said is None or not said.by_jobs:
             return self._experts.voices(record)
+        opinion = self._experts.opinion(record)
         names = [name for name, guess in zip(EXPERTS, opinion.guesses, strict=True) if guess is not None]
         total = sum(weight for _, weight in said.heard)
         longest = log(record.requested_s) if record.requested_s else math.inf
@@ -283,7 +323,7 @@ class StackedDurations:
 
     def _block(self, asked: list[_Asked], order: list[tuple[bool, int]], place: int) -> dict[int, _Raw]:
         """Boosted quantiles of the jobs asked about from ``place`` on, at most until the next training."""
-        left, numbers = self._next_training - self._ended_jobs, []
+        left, numbers = self._next_training - self._ended_jobs if self.trains else len(order), []
         for is_end, number in order[place:]:
             left -= is_end
             if not is_end:
@@ -307,7 +347,7 @@ class StackedDurations:
 
     def _by_site(self, record: JobRecord, opinion: Opinion) -> SiteSaid | None:
         """What the site's own jobs say, while they are few: each of them is compared with every other."""
-        if self._ended_count >= FIRST_TRAINING_JOBS:
+        if not self.hears_of_starts:
             return None
         return self._site.ask(record, partial(self._experts.weighed, record, opinion))
 

@@ -30,12 +30,13 @@ _MOST_SETTINGS, _LONGEST_WORD = 40, 40
 @dataclass(frozen=True, slots=True)
 class Traits:
     """``groups`` in the order of `GROUPS` and ``kinds`` of `KINDS` (None: not known); ``options``, ``facts`` and
-    ``amounts`` are logarithms by name, ``words`` the settings that are no numbers."""
+    ``amounts`` are logarithms by name, ``words`` the settings that are no numbers (1 for each). Those of another script
+    are other options and words, whatever their name."""
 
     groups: tuple[Hashable | None, ...]
     kinds: tuple[str | None, ...]
-    options: Mapping[str, float]
-    words: frozenset[str]
+    options: Mapping[Hashable, float]
+    words: Mapping[Hashable, float]
     facts: Mapping[str, float]
     amounts: Mapping[str, float]
 
@@ -50,18 +51,19 @@ def traits_of(record: JobRecord) -> Traits:
     if record.requested_s and 0.0 < record.requested_s < math.inf:
         amounts["limit"] = math.log(record.requested_s)
     options, words = settings(record.command or "")
+    program = (path, str(record.facts.get("framework"))) if path else None
     return Traits(
         groups=(
             record.user,
             (record.user, name) if record.user and name else None,
-            (path, str(record.facts.get("framework"))) if path else None,
+            program,
             record.fingerprint or None,
             request,
             (record.user, request) if record.user else None,
         ),
         kinds=tuple(str(record.facts[kind]) if kind in record.facts else None for kind in KINDS),
-        options=options,
-        words=words,
+        options={(program, name): value for name, value in options.items()},
+        words={(program, word): 1.0 for word in sorted(words)},
         facts={size: math.log(value) for size in _SIZES if (value := number(facts, size)) is not None},
         amounts=amounts,
     )

@@ -37,6 +37,7 @@ def test_starts_are_worth_something_in_a_burst_and_the_future_changes_nothing() 
     assert told[at].p90 > 1_000.0 > blind[at].p90
 
 
-def test_a_cell_tells_error_ratio_and_share_inside() -> None:
+def test_a_cell_tells_error_ratio_share_inside_width_and_score() -> None:
     told = [Quantiles(1.0, 2.0, 3.0, 4.0), Quantiles(10.0, 20.0, 30.0, 40.0)]
-    assert cell(told, np.array([4.0, 10.0]), slice(None)) == "2.00, 1.00, 50%"
+    score = np.log(3.0) + 0.5 * 10.0 * np.log(4.0 / 3.0)
+    assert cell(told, np.array([4.0, 10.0]), slice(None)) == f"2.00, 1.00, 50%, x3.0, {score:.2f}"

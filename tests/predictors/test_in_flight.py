@@ -175,7 +175,6 @@ def test_one_bounded_value_is_what_integration_says(bound: float) -> None:
     found = exceeding(np.array([prior]), np.array([[variance]]), noise, np.array([bound]), np.array([odds]))
     assert prior + variance * found.pulls[0] == pytest.approx(mean, abs=0.01)
     assert variance - variance**2 * found.weights[0, 0] == pytest.approx(min(spread, variance), abs=0.02)
-    assert found.middles[0] == pytest.approx(prior, abs=1e-3)
 
 
 numbers = st.floats(-4.0, 4.0)
@@ -189,7 +188,7 @@ def test_lasting_never_makes_anything_shorter_or_less_certain(
     means, bounds = (np.array(each) for each in zip(*values, strict=True))
     covariance = np.eye(len(values)) + shared**2
     found = exceeding(means, covariance, noise, bounds, np.full(len(values), 0.01))
-    assert np.isfinite(found.pulls).all() and (found.spreads > 0.0).all()
+    assert np.isfinite(found.pulls).all() and np.isfinite(found.weights).all()
     assert (covariance @ found.pulls > -1e-6).all()
     assert (np.diag(covariance @ found.weights @ covariance) >= -1e-9).all()
 
@@ -207,7 +206,9 @@ def test_those_that_last_stand_for_what_is_longer() -> None:
     rng = np.random.default_rng(7)
     truths, bounds = rng.normal(0.0, 1.0, 4_000), rng.uniform(-2.0, 2.5, 4_000)
     seen, lasting = np.sort(truths[truths <= bounds]), bounds[truths > bounds]
-    whole = outlasting(Mixture(seen, np.ones(len(seen))), lasting, 1.0)
+    whole = outlasting(Mixture(seen, np.ones(len(seen))), lasting, np.ones(len(lasting)), 1.0)
     assert whole.mass == pytest.approx(4_000)
     assert np.log(whole.quantile_s((0.1, 0.5, 0.9))) == pytest.approx([-1.28, 0.0, 1.28], abs=0.1)
-    assert outlasting(Mixture(seen, np.ones(len(seen))), np.zeros(0), 1.0).points is seen
+    halves = np.repeat(lasting, 2), np.full(2 * len(lasting), 0.5)
+    assert np.allclose(outlasting(Mixture(seen, np.ones(len(seen))), *halves, 1.0).weights, whole.weights)
+    assert outlasting(Mixture(seen, np.ones(len(seen))), np.zeros(0), np.zeros(0), 1.0).points is seen

@@ -14,7 +14,9 @@ from analyzers.history import MemoryHistoryStore
 from analyzers.types import Fact, JobRecord, SourceFacts, Submission
 from predictors import effects, predict
 from predictors.effects import EFFECTS, Compared, solve, trusted
+from predictors.mixture import Mixture
 from predictors.site import Effects, Job, shaped
+from predictors.site_durations import Ends
 from predictors.traits import Traits, traits_of
 from predictors.traits import settings as settings_of
 
@@ -101,6 +103,25 @@ def test_the_longer_ago_a_job_was_submitted_the_longer_it_can_have_taken() -> No
     plain = float(np.median(truths[known]))
     corrected = math.log(float(seen.quantile_s((0.5,))[0]))
     assert plain < -0.2 and abs(corrected) < 0.1
+
+
+points = st.lists(
+    st.tuples(st.floats(-5.0, 15.0), st.floats(0.1, 10.0)), min_size=1, max_size=20, unique_by=lambda p: p[0]
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(points, points, st.floats(0.0, 10.0))
+def test_whole_runs_are_moved_to_the_point_and_what_breaks_off_does_so_when_it_did(
+    whole: list[tuple[float, float]], broken: list[tuple[float, float]], point: float
+) -> None:
+    parts = [Mixture(*np.array(sorted(each)).T) for each in (whole, broken)]
+    found = Ends.of(*parts).at(point)
+    assert found.mass == pytest.approx(parts[0].mass + parts[1].mass)
+    assert (np.diff(found.points) >= 0.0).all() and (found.weights >= 0.0).all()
+    assert np.isin(parts[1].points, found.points).all()
+    below = float(found.weights[found.points < point].sum())
+    assert below == pytest.approx(0.5 * found.mass) or below in (pytest.approx(0.0), pytest.approx(found.mass))
 
 
 texts = st.text("ab-=1. ", max_size=12)
