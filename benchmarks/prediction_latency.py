@@ -72,7 +72,7 @@ def tell_latency(jobs: int) -> None:
     asked = [
         replace(each, job_id=f"asked-{n}", duration_s=None, start_s=None) for n, each in enumerate(records[-_ASKED:])
     ]
-    latest_s = max(each.submit_s for each in records)
+    latest_s = model.latest_s  # before that the trained model would not be asked
     _tell_times("the model alone", asked, lambda each: model.ask(replace(each, submit_s=latest_s)))
     history = MemoryHistoryStore()
     history.add(records)

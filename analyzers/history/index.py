@@ -65,7 +65,7 @@ class HistoryIndex:
         return len(self._records), [record for record in self._records[seen:] if record is not None]
 
     def _file_waiting(self) -> None:
-        """File what was added since the last search: one by one in place, or many at once and sorted when asked for."""
+        """File what was added since the last search: one by one in place, or many at once and then sorted."""
         waiting, self._waiting = self._waiting, []
         in_place = len(waiting) <= _FEW
         for row in waiting:
@@ -84,6 +84,9 @@ class HistoryIndex:
                 else:
                     filed.append(entry)
                     self._unsorted.add(key)
+        for key in self._unsorted:  # now, so that of all searches after a long history is read only the first is slow
+            self._filed[key].sort()
+        self._unsorted.clear()
 
     def similar(
         self, submission: Submission, fingerprint: str = "", *, k: int = 20, before_s: float | None = None
@@ -121,9 +124,6 @@ class HistoryIndex:
         filed = self._filed.get(key)
         if not filed:
             return iter(())
-        if key in self._unsorted:
-            filed.sort()
-            self._unsorted.discard(key)
         stop = len(filed) if before_s is None else bisect_right(filed, (before_s, len(self._records)))
         alive = (filed[i] for i in range(stop - 1, -1, -1) if self._records[filed[i][1]] is not None)
         return islice(alive, count)

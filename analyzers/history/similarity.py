@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 
 from analyzers.history.text import grams, overlap, script, words
 from analyzers.types import JobRecord, Submission
@@ -32,16 +33,37 @@ _RECENCY_HALF_S = 14 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A submission prepared for many comparisons. ``now_s`` is the time of asking, for recency; None: unknown."""
+    """A submission prepared for many comparisons. ``now_s`` is the time of asking, for recency; None: unknown.
+
+    Most of the jobs that are compared were submitted alike, so what all signs but recency make of such a job is kept.
+    """
 
     submission: Submission
     fingerprint: str
     now_s: float | None
+    seen: dict[Hashable, tuple[float, float]] = field(default_factory=dict)
 
 
 def similarity(query: Query, record: JobRecord, end_s: float) -> float:
     """The weighted mean of all signs; 1 only for a job that agrees in every sign the submission has."""
-    work, request = _work_signs(query, record), _request_signs(query, record, end_s)
+    alike = (
+        record.fingerprint, record.name, record.command, record.user, record.gpus, record.requested_s, record.gpu_type,
+        record.tenant,
+    )  # fmt: skip
+    summed = query.seen.get(alike)
+    if summed is None:
+        summed = query.seen[alike] = _summed(query, record)
+    got, total = summed
+    if query.now_s is not None:
+        age_s = max(0.0, query.now_s - end_s)
+        got += _RECENCY * 0.5 ** (age_s / _RECENCY_HALF_S)
+        total += _RECENCY
+    return got / total if total else 0.0
+
+
+def _summed(query: Query, record: JobRecord) -> tuple[float, float]:
+    """(sum of weight x share, sum of weights) of all signs but recency."""
+    work, request = _work_signs(query, record), _request_signs(query, record)
     unknown = _UNKNOWN_WORK
     for _, known, _ in work:
         if known:
@@ -54,7 +76,7 @@ def similarity(query: Query, record: JobRecord, end_s: float) -> float:
                 total += weight
             else:
                 total += weight * counts
-    return got / total if total else 0.0
+    return got, total
 
 
 #: One comparison: its weight, whether both sides have it, and how far they agree, 0..1. A plain tuple, as hundreds of
@@ -77,8 +99,8 @@ def _work_signs(query: Query, record: JobRecord) -> list[_Sign]:
     return signs
 
 
-def _request_signs(query: Query, record: JobRecord, end_s: float) -> list[_Sign]:
-    """Who asked for how much, and how long ago."""
+def _request_signs(query: Query, record: JobRecord) -> list[_Sign]:
+    """Who asked for how much."""
     asked = query.submission
     signs: list[_Sign] = []
     if asked.user:
@@ -93,9 +115,6 @@ def _request_signs(query: Query, record: JobRecord, end_s: float) -> list[_Sign]
         signs.append((_GPU_TYPE, record.gpu_type is not None, float(same_type)))
     if asked.tenant:
         signs.append((_TENANT, record.tenant is not None, float(record.tenant == asked.tenant)))
-    if query.now_s is not None:
-        age_s = max(0.0, query.now_s - end_s)
-        signs.append((_RECENCY, True, 0.5 ** (age_s / _RECENCY_HALF_S)))
     return signs
 
 
