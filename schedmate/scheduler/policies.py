@@ -350,7 +350,8 @@ POLICIES: Mapping[str, Policy] = {
             expected,
             by_bounds,
             reserve_from=never,
-            patience=Patience(plans=1),
+            # No longest: however much waits, who has waited for the starvation bound goes before all others.
+            patience=Patience(plans=1, longest_s=math.inf),
             guarantees=True,
             reservations=1,
             starvation_bound_s=3 * DAY_S,
