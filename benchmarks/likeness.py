@@ -1,6 +1,7 @@
 """Which jobs are like a job: ways to tell, compared by what the ended jobs that they find say of its duration.
 
     python -m benchmarks.likeness [--jobs 1500] [--seed 1] [--generator semantic] [--jobs-alike 20]
+        [--minilm FOLDER]
 
 All jobs are synthetic. In order of time, of the jobs that had ended when a job was submitted the most similar ones are
 looked up, and the median of their durations, weighted by similarity, is what they say. Compared are
@@ -9,7 +10,8 @@ looked up, and the median of their durations, weighted by similarity, is what th
 - *user*: the latest ended jobs of the same user, or else of all;
 - *signs*: what SchedMate looks up (`analyzers.history`): weighted signs of code, user, name, command and request;
 - *n-grams*: TF-IDF of character n-grams (3 to 5) of user, name and command, by their cosine;
-- *wordllama*, *MiniLM*: embeddings of the same text, where the package and its weights are on this machine;
+- *wordllama*, *MiniLM*: embeddings of the same text, where the package and its weights are on this machine
+  (those of MiniLM may be in FOLDER, as `transformers` saves a model);
 - *signs, n-grams*: the signs with the command's part told by n-grams in place of shared words (their mean).
 
 *Factor* is the median of max(said, true) / min(said, true); *new users* are jobs of users of whom none had ended. Time
@@ -155,14 +157,14 @@ def wordllama() -> Callable[[str], Floats] | None:
     return lambda text: _unit(model.embed([text])[0])
 
 
-def minilm() -> Callable[[str], Floats] | None:
+def minilm(weights: str = _MINILM) -> Callable[[str], Floats] | None:
     """A sentence transformer, mean of its last states; None where its weights are not on this machine."""
     try:
         import torch
         from transformers import AutoModel, AutoTokenizer
 
-        reads = AutoTokenizer.from_pretrained(_MINILM, local_files_only=True)
-        model = AutoModel.from_pretrained(_MINILM, local_files_only=True)
+        reads = AutoTokenizer.from_pretrained(weights, local_files_only=True)
+        model = AutoModel.from_pretrained(weights, local_files_only=True)
     except (ImportError, OSError, ValueError):
         return None
 
@@ -214,13 +216,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--generator", choices=tuple(GENERATORS), action="append", help="default: both")
     parser.add_argument("--jobs-alike", type=int, default=20, help="so many are looked up (default 20)")
+    parser.add_argument("--minilm", default=_MINILM, metavar="FOLDER", help="the weights of MiniLM")
     wanted = parser.parse_args()
     sets: list[tuple[str, list[JobRecord]]] = []
     for name in wanted.generator or tuple(GENERATORS):
         with tempfile.TemporaryDirectory(prefix="schedmate-likeness-") as scratch:
             records, _ = read(GENERATORS[name](WorkloadSpec(seed=wanted.seed, jobs=wanted.jobs)), Path(scratch))
         sets.append((f"{name} {wanted.seed}", records))
-    embeddings = {"wordllama": wordllama(), "MiniLM": minilm()}
+    embeddings = {"wordllama": wordllama(), "MiniLM": minilm(wanted.minilm)}
     for name, embed in embeddings.items():
         if embed is None:
             print(f"{name}: left out, it is not on this machine\n")
