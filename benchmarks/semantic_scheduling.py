@@ -1,6 +1,7 @@
 """What hints from source and history are worth to the same scheduler, on 128 GPUs. All jobs are synthetic.
 
-    python -m benchmarks.semantic_scheduling [--generator semantic] [--seeds 10] [--jobs 1000] [--curve] [--keep FOLDER]
+    python -m benchmarks.semantic_scheduling [--generator semantic] [--seeds 10] [--jobs 1000] [--curve] [--plain]
+        [--keep FOLDER] [--out FILE] [--svg FILE]
 
 Each workload is read, predicted and replayed through the same code that users run. Arrivals are made faster or slower
 until the core without hints (it knows the users' limits) has a mean queueing of three mean runtimes; at that load the
@@ -13,25 +14,30 @@ core is told
 
 Predictions learn from nothing but the jobs that have ended by then in that very replay. *Evicting* is the same once
 more on a cluster where any job may be evicted and goes on from a checkpoint (every ten minutes, two minutes to start
-again), with priority classes by expected size: by the limit where there are no hints. ``--curve`` prints loads from 0.6
-to 1.1 (GPU time asked for over GPU time offered while jobs arrive) in place of that one load.
+again), with priority classes by expected size: by the limit where there are no hints; ``--plain`` leaves it out.
+``--curve`` prints loads from 0.6 to 1.1 (GPU time asked for over GPU time offered while jobs arrive) in place of that
+one load, ``--svg`` draws them. ``--out`` keeps what was measured, a line a load of a seed; what is there already is not
+measured again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import pickle
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, geometric_mean, stdev
 from typing import Any
 
 from analyzers.history import MemoryHistoryStore
 from analyzers.types import JobRecord, SourceFacts, Submission
+from benchmarks.semantic_picture import svg
 from prompts.errors import UserError
 from schedmate.demo.history import WalkedHints
 from schedmate.pipeline import Pipeline
@@ -152,7 +158,8 @@ def at_queue(case: Case, wanted: float) -> tuple[list[JobRecord], float]:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Mean JCT in seconds by what was known, without and with eviction, at one load of one seed."""
+    """Mean JCT in seconds by what was known, without and with eviction (empty where that was not asked for), at one
+    load of one seed."""
 
     load: float
     queueing: float
@@ -160,27 +167,61 @@ class Row:
     evicting: dict[str, float]
 
 
-def row(case: Case, records: Sequence[JobRecord], load: float) -> Row:
+def row(case: Case, records: Sequence[JobRecord], load: float, evicts: bool = True) -> Row:
     """Replay one seed at one load in all ways."""
     plain = {knows: play(case, records, knows) for knows in KNOWS}
-    evicting = {knows: float(play(case, records, knows, EVICTING).jct_s.mean()) for knows in KNOWS}
+    evicting = {knows: float(play(case, records, knows, EVICTING).jct_s.mean()) for knows in KNOWS if evicts}
     jct_s = {knows: float(result.jct_s.mean()) for knows, result in plain.items()}
     return Row(load, queue(plain["no hints"]), jct_s, evicting)
 
 
-def rows(case: Case, curve: bool) -> Iterator[Row]:
-    """The rows of one seed."""
-    if curve:
-        for load in LOADS:
-            yield row(case, at_load(case.records, load / case.load), load)
-    else:
-        yield row(case, *at_queue(case, WANTED_QUEUE))
+class Measured:
+    """Rows by what they are of, kept in a file where there is one."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._rows: dict[str, Row] = {}
+        if path is not None and path.exists():
+            for line in path.read_text().splitlines():
+                of, row_of = json.loads(line)
+                self._rows[of] = Row(**row_of)
+
+    def row(self, of: str, measure: Callable[[], Row]) -> Row:
+        """The row that is kept under this name, else the one that is measured now. Raises what ``measure`` raises."""
+        if of not in self._rows:
+            self._rows[of] = measure()
+            if self._path is not None:
+                with self._path.open("a") as stream:
+                    stream.write(json.dumps([of, asdict(self._rows[of])]) + "\n")
+        return self._rows[of]
+
+
+def rows(name: str, seed: int, asked: argparse.Namespace, measured: Measured) -> Iterator[Row]:
+    """The rows of one seed, by rising load. `UserError` where it never queues as long as wanted."""
+    of = f"{name} {seed} {asked.jobs}{' plain' * asked.plain}"
+    if not asked.curve:
+
+        def at_three() -> Row:
+            case = kept(name, seed, asked.jobs, asked.keep)
+            return row(case, *at_queue(case, WANTED_QUEUE), not asked.plain)
+
+        yield measured.row(f"{of} queue {WANTED_QUEUE:g}", at_three)
+        return
+
+    def at(load: float) -> Row:
+        case = kept(name, seed, asked.jobs, asked.keep)
+        return row(case, at_load(case.records, load / case.load), load, not asked.plain)
+
+    for load in LOADS:
+        yield measured.row(f"{of} load {load:g}", partial(at, load))
 
 
 def told(name: str, found: Sequence[Row]) -> Iterator[str]:
     """Ratios of mean JCT (no hints over each), as geometric means over seeds with their standard error."""
     load, queueing = fmean(each.load for each in found), fmean(each.queueing for each in found)
     for way, jcts in (("plain", [each.plain for each in found]), ("evicting", [each.evicting for each in found])):
+        if not all(jcts):
+            continue
         cells = [f"{_ratio([jct['no hints'] / jct[knows] for jct in jcts]):>14}" for knows in KNOWS[1:]]
         gaps = [jct["metadata"] - jct["source"] for jct in jcts]
         whole = [jct["metadata"] - jct["oracle"] for jct in jcts]
@@ -204,7 +245,11 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=1000, help="jobs of a workload (default 1000)")
     parser.add_argument("--curve", action="store_true", help="loads from 0.6 to 1.1 in place of the one")
     parser.add_argument("--keep", type=Path, help="folder for workloads that were read, to be used again")
+    parser.add_argument("--plain", action="store_true", help="without the replays in which jobs are evicted")
+    parser.add_argument("--out", type=Path, help="file of what was measured")
+    parser.add_argument("--svg", type=Path, help="file for a picture of the curve")
     asked = parser.parse_args(words)
+    measured, curves = Measured(asked.out), dict[tuple[str, str], list[tuple[float, float]]]()
     print(
         f"{'generator':<12} {'load':>5} {'queue':>6} {'':<9} {'metadata':>13} {'source':>13} {'oracle':>13} "
         f"{'closed':>8} {'source/plain':>14}"
@@ -213,13 +258,18 @@ def main(words: Sequence[str] | None = None) -> None:
         by_load: dict[int, list[Row]] = {}
         for seed in range(asked.first, asked.first + asked.seeds):
             try:
-                for at, found in enumerate(rows(kept(name, seed, asked.jobs, asked.keep), asked.curve)):
+                for at, found in enumerate(rows(name, seed, asked, measured)):
                     by_load.setdefault(at, []).append(found)
                     print(f"  {name} seed {seed} load {found.load:.2f}", file=sys.stderr, flush=True)
             except UserError as error:
                 print(f"  {name} seed {seed} left out: {error.what}", file=sys.stderr, flush=True)
         for each in by_load.values():
             print("\n".join(told(name, each)), flush=True)
+            for knows in KNOWS[1:]:
+                ratios = [one.plain["no hints"] / one.plain[knows] for one in each]
+                curves.setdefault((name, knows), []).append((fmean(one.load for one in each), geometric_mean(ratios)))
+    if asked.svg is not None and curves:
+        asked.svg.write_text(svg(curves))
     print("\nmean JCT without hints over that with hints (geometric mean over seeds); queue: mean queueing over mean")
     print("runtime without hints; closed: share of the gap from metadata to oracle; source/plain: against no eviction")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from analyzers.types import JobRecord, SourceFacts, Submission
 from predictors.types import Prediction
 from schedmate.pipeline import Pipeline, hints_of
-from schedmate.scheduler import Job
+from schedmate.scheduler import Hints, Job
 from schedmate.workload import Truth
 
 
@@ -42,6 +43,11 @@ class WalkedHints:
         self.predictions[record.job_id] = prediction
         hints = hints_of(prediction)
         return Job(record.job_id, record.gpus, record.submit_s, hints.expected_s, record.requested_s, None, hints)
+
+    def again(self, record: JobRecord, at_s: float) -> Hints:
+        """What is predicted of a job that still waits; ``predictions`` keeps what was said when it was submitted."""
+        asked = replace(self._submissions[record.job_id], submit_s=at_s)
+        return hints_of(self._pipeline.predict(asked, self._facts[record.job_id]))
 
     def started(self, record: JobRecord, at_s: float) -> None:
         """The job runs from now on; how long it will is not read."""

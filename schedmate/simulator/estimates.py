@@ -46,6 +46,16 @@ class HearsStarts(Protocol):
         ...
 
 
+@runtime_checkable
+class ThinksAgain(Protocol):
+    """Estimates that say something else of a job that still waits once they have learned more."""
+
+    def again(self, record: JobRecord, at_s: float) -> Hints | None:
+        """The hints that the job would come with if it were submitted then, None where there is nothing else to say.
+        Nothing is to be read of its run."""
+        ...
+
+
 class QuantilesLike(Protocol):
     """Median and 90 % quantile of the runtime in seconds."""
 
@@ -195,6 +205,10 @@ class Around:
         """Hand the stop on, if anyone hears of it."""
         if isinstance(self._estimates, HearsStarts):
             self._estimates.stopped(record, at_s)
+
+    def again(self, record: JobRecord, at_s: float) -> Hints | None:
+        """What the other estimates say now, if they think again."""
+        return self._estimates.again(record, at_s) if isinstance(self._estimates, ThinksAgain) else None
 
 
 class Noted(Around):

@@ -19,11 +19,12 @@ from time import perf_counter
 from analyzers.types import JobRecord
 from schedmate.scheduler import Job, OverQuota, Scheduler, Unschedulable
 from schedmate.simulator.conditions import Conditions
-from schedmate.simulator.estimates import Estimates, HearsStarts
+from schedmate.simulator.estimates import Estimates, HearsStarts, ThinksAgain
 from schedmate.simulator.limits import within_limit
 from schedmate.simulator.mishaps import Attempts, Happenings, cancelled_s
 from schedmate.simulator.run_log import NO_ROW, RunLog, Stay
 from schedmate.simulator.runs import Runs
+from schedmate.simulator.second_thoughts import SecondThoughts
 from schedmate.simulator.starts import Starts
 from schedmate.simulator.warm_start import WarmStart, known_of, left_of, put_running
 
@@ -93,6 +94,9 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
     starts = None
     if estimates.learns and isinstance(estimates, HearsStarts):
         starts = Starts(estimates, all_shares, present, numbers)
+    thoughts = None
+    if estimates.learns and isinstance(estimates, ThinksAgain):
+        thoughts = SecondThoughts(estimates, scheduler, present, numbers)
     ends: list[tuple[float, int]] = []
     happens = conditions.cancellations or conditions.faults is not None
     runs = None
@@ -146,6 +150,8 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
                 starts.ended(slot)
             if learned is not None and number >= 0:
                 learned(replace(record, start_s=start_s, end_s=now))  # as it was here, whatever the trace tells
+                if thoughts is not None:
+                    thoughts.ended()
         if around is not None and around.next_s <= now:
             waiting += around.happen(now, present, 0 if size else waiting)
         if again:
@@ -182,6 +188,8 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
                 chunk = arrivals.next_chunk()
                 at, size = 0, len(chunk)
             next_submit = chunk[at][0] if size else math.inf
+        if thoughts is not None:
+            thoughts.before_cycle(now)
         started = cycle(now)
         if runs is None:
             for slot in started:
