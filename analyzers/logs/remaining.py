@@ -25,6 +25,9 @@ _CHUNKS = 10
 _FLOOR, _UNSEEN = 0.03, 0.06
 #: At the beginning of a run its evaluations and checkpoints are still to come.
 _UNSEEN_PAUSES = 0.2
+#: So is all that makes a run slower and has not happened yet (others' load, longer samples, another phase): the more is
+#: left for each step that was seen, up to so many.
+_UNSEEN_AHEAD, _FARTHEST = 0.03, 10.0
 _WITHOUT_HISTORY = 0.25
 
 
@@ -43,6 +46,7 @@ def remaining(steps_left: float, pace: float, found: Sequence[Interval]) -> Rema
     spread = _spread(found, steps_left)
     done = sum(interval.steps for interval in found)
     unseen = _UNSEEN + (0.0 if pauses or not found else _UNSEEN_PAUSES * steps_left / (steps_left + done))
+    unseen += _UNSEEN_AHEAD * (min(_FARTHEST, steps_left / done) if done > 0 else _FARTHEST)
     return Remaining(seconds, seconds * max(0.0, 1 - spread), seconds * (1 + spread + unseen))
 
 

@@ -65,6 +65,18 @@ def _log(random: Random, pause_every: int, pause_s: float, until_step: int) -> t
     return "".join(lines), passed - at_cut
 
 
+def test_the_more_is_left_for_what_was_seen_the_later_the_end_may_be() -> None:
+    found = _intervals([10.0] * 40)  # 400 steps
+
+    def above(steps_left: float) -> float:
+        told = remaining(steps_left, 1.0, found)
+        return told.high / told.seconds - 1
+
+    early, middle, late = above(3600), above(400), above(40)
+    assert early > middle > late
+    assert above(1e9) < 1, "nor ever much later than twice as long"
+
+
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.75])
 def test_the_time_left_is_near_the_truth_and_its_interval_covers(tmp_path: Path, share: float) -> None:
     """Stated: four of five; runs that go on as they have do better."""
