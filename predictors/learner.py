@@ -148,6 +148,10 @@ class Learner:
         """Each job is asked about as of its submission: those that are told to run before any end after that, the
         others of ``due`` likewise, so that nobody looks back further than has to be."""
         runs = {each.record.job_id: each for each in (*self._held.told(), *self._in_flight.told())}
+        if due:  # of those known late what was said of jobs submitted since their ends is said anew
+            for each in runs.values():
+                if each.record.submit_s >= ended_s(due[0]):
+                    self._recalled.pop(_run(each), None)
         asked: dict[Hashable, JobRecord] = {_run(each): each.record for each in runs.values()}
         asked = {run: record for run, record in asked.items() if run not in self._recalled}
         asked |= {number: each for number, each in enumerate(due) if each.job_id not in runs}

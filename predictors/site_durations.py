@@ -89,6 +89,8 @@ class SiteDurations:
         #: Of what, and when, what is in flight was last made of; None where it has to be made anew.
         self._lasting: tuple[list[str], float] | None = [], -math.inf
         self._running: tuple[Floats, Floats] = _NONE, _NONE.reshape(0, 3)
+        #: Whether one that has ended was told of while it ran. Not what is in flight when someone asks: that is told of
+        #: at every question, and whether there were any changes nothing later.
         self._told_of_starts = False
 
     def copy(self) -> SiteDurations:
@@ -100,7 +102,6 @@ class SiteDurations:
 
     def lasting(self, running: Sequence[Flying], now_s: float) -> None:
         """These jobs are in flight at ``now_s``."""
-        self._told_of_starts = self._told_of_starts or bool(running)
         ids = [started.record.job_id for started, _ in running]
         at_s = _stepped(now_s, [started for started, _ in running])
         if (ids, at_s) == self._lasting:
@@ -143,7 +144,7 @@ class SiteDurations:
         exceeded = (ages - told[:, _MIDDLE]) / told[:, _SPREAD]
         off, count = self._off + float(mean_size_beyond(exceeded).sum()), self._count + len(exceeded)
         middle = said.middle
-        if self._told_of_starts:  # without the starts those that ended are short enough as it is
+        if self._told_of_starts or len(ages):  # without the starts those that ended are short enough as it is
             middle = self._around(said, solved.exceeded, record.submit_s, _MIDDLE).median
         heard.append((middle, expected_weight(math.hypot(said.spread * off / count, strange))))
         point = weighted_median(heard)

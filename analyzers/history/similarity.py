@@ -130,4 +130,6 @@ def _commands(asked: str, past: str | None) -> float:
 def _near(a: float, b: float, far: float) -> float:
     if a <= 0 or b <= 0:
         return 0.0
-    return 1.0 if a == b else max(0.0, 1.0 - abs(math.log(a / b)) / math.log(far))
+    if a == b:
+        return 1.0
+    return max(0.0, 1.0 - abs(math.log(a) - math.log(b)) / math.log(far))  # a / b may be too small for a number

@@ -162,3 +162,13 @@ def timed(store: MemoryHistoryStore, asked: Submission) -> float:
     start = time.perf_counter()
     store.similar(asked, "f7", k=50, before_s=90_000)
     return time.perf_counter() - start
+
+
+@pytest.mark.parametrize(("asked_s", "past_s"), [(5e-324, 1e15), (1e15, 5e-324)])
+def test_limits_however_far_apart_can_be_compared(asked_s: float, past_s: float) -> None:
+    """What a store and the API accept: a limit that is no number beside another one has nothing to do with it."""
+    store = MemoryHistoryStore([JobRecord("a", 0.0, 60.0, 1, user="ann", requested_s=past_s)])
+    (_, score), (_, without) = (
+        store.similar(Submission("", user="ann", limit_s=limit_s))[0] for limit_s in (asked_s, None)
+    )
+    assert 0.0 < score < without
