@@ -42,6 +42,13 @@ class _Rest(NamedTuple):
     first_s: float | None
 
 
+class Following(NamedTuple):
+    """The next run of a job, to be submitted, and what `Attempts` is to know of the job then."""
+
+    record: JobRecord
+    rest: _Rest
+
+
 class Attempts:
     """Jobs that fail and are started again at once: a run that ends is followed by the next one, which waits in the
     place of the job's submission."""
@@ -53,6 +60,7 @@ class Attempts:
 
     def first(self, record: JobRecord) -> JobRecord:
         """The first run of a job that is to be submitted; `enter` says where that is."""
+        self._next = None  # whoever was handed out last may have been refused
         if record.duration_s is None:
             return record
         runs_s = self._failures.runs_s(record)
@@ -60,12 +68,16 @@ class Attempts:
         return record if len(runs_s) == 1 else replace(record, duration_s=runs_s[0])
 
     def enter(self, slot: int) -> None:
-        """The job or run last handed out has got a slot."""
-        if self._next is not None and (self._next.runs_s or self._next.first_s is not None):
+        """The job last handed out by `first` has got a slot."""
+        if self._next is not None and self._next.runs_s:
             self._rest[slot] = self._next
         self._next = None
 
-    def after(self, slot: int, start_s: float, ran: JobRecord) -> JobRecord | None:
+    def enter_again(self, slot: int, following: Following) -> None:
+        """The next run of a job has got a slot. Several may have ended at one moment, before any got one."""
+        self._rest[slot] = following.rest
+
+    def after(self, slot: int, start_s: float, ran: JobRecord) -> Following | None:
         """The run ``ran`` has ended: the next one, to be submitted; None if it was the last."""
         rest = self._rest.get(slot)
         if rest is None or not rest.runs_s:
@@ -75,8 +87,8 @@ class Attempts:
         if self._failures.is_lost:
             self._log.mishaps.failed_gpu_s += (ran.duration_s or 0.0) * ran.gpus
         first_s = start_s if rest.first_s is None else rest.first_s
-        self._next = rest._replace(runs_s=rest.runs_s[1:], first_s=first_s)
-        return replace(rest.record, duration_s=rest.runs_s[0])
+        record = replace(rest.record, duration_s=rest.runs_s[0])
+        return Following(record, rest._replace(runs_s=rest.runs_s[1:], first_s=first_s))
 
     def forget(self, slot: int) -> None:
         """The job in ``slot`` is gone before its end."""

@@ -21,7 +21,7 @@ from schedmate.scheduler import Job, OverQuota, Scheduler, Unschedulable
 from schedmate.simulator.conditions import Conditions
 from schedmate.simulator.estimates import Estimates, HearsStarts, ThinksAgain
 from schedmate.simulator.limits import within_limit
-from schedmate.simulator.mishaps import Attempts, Happenings, cancelled_s
+from schedmate.simulator.mishaps import Attempts, Following, Happenings, cancelled_s
 from schedmate.simulator.run_log import NO_ROW, RunLog, Stay
 from schedmate.simulator.runs import Runs
 from schedmate.simulator.second_thoughts import SecondThoughts
@@ -104,7 +104,7 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
         runs = Runs(scheduler, log, ends, numbers, conditions.slowdown)
     attempts = Attempts(conditions.failures, log) if conditions.failures is not None else None
     around = Happenings(scheduler, log, ends, numbers, runs, attempts, conditions) if happens and runs else None
-    again: list[tuple[JobRecord, int]] = []  # runs to be submitted, and the numbers of their jobs
+    again: list[tuple[Following, int]] = []  # runs to be submitted, and the numbers of their jobs
     waiting = 0
     if conditions.warm is not None:
         waiting = _begin_warm(conditions.warm, scheduler, estimates, runs, log, (present, numbers, ends))
@@ -155,11 +155,11 @@ def _loop(arrivals: _Arrivals, scheduler: Scheduler, estimates: Estimates, log: 
         if around is not None and around.next_s <= now:
             waiting += around.happen(now, present, 0 if size else waiting)
         if again:
-            for record, number in again:
-                slot = submit(estimates.job(record))
-                _enter(slot, record, number, present, numbers)
+            for each, number in again:
+                slot = submit(estimates.job(each.record))
+                _enter(slot, each.record, number, present, numbers)
                 if attempts is not None:
-                    attempts.enter(slot)
+                    attempts.enter_again(slot, each)
             waiting += len(again)
             again.clear()
         while next_submit == now:

@@ -99,6 +99,23 @@ def test_attempts_of_the_trace_are_played_as_runs_that_wait_between() -> None:
     )
 
 
+@pytest.mark.parametrize("policy", EVERY)
+def test_runs_that_end_at_one_moment_are_followed_each_by_its_own(policy: str) -> None:
+    """Two jobs that took two and three runs of 50 s."""
+    records = [row("a", 0, 100, 3, attempts=2), row("b", 0, 150, 5, attempts=3)]
+    result = play(records, Conditions(failures=Failures()), policy)
+    assert times(result) == {"a": (0, 100), "b": (0, 150)}
+    assert (result.mishaps.failed_runs, result.gar.integral() * 8) == (3, 3 * 100 + 5 * 150)
+    assert dict(zip(result.job_ids, result.gpus.tolist(), strict=True)) == {"a": 3, "b": 5}
+
+
+def test_runs_of_a_job_that_was_refused_are_nobody_elses() -> None:
+    """``a`` is larger than the cluster; ``b`` is cancelled while it runs, and ``c`` comes in its place."""
+    records = [row("a", 0, 100, 9, attempts=2), gave_up("b", 0, 20, 8), row("c", 25, 10, 8)]
+    result = play(records, Conditions(failures=Failures(), cancellations=True))
+    assert times(result) == {"c": (25, 35)} and result.mishaps.failed_runs == 0
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(EVERY), st.integers(0, 5), st.floats(0.0, 1.0))
 def test_failed_runs_are_lost_and_all_work_is_done(policy: str, seed: int, share: float) -> None:
