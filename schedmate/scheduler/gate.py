@@ -8,9 +8,11 @@ older ones count less and less. Hints are used once it is below `GOOD`, and no m
 
 Instead of a hint that is not used stands the job's limit, and where it has none what the owner's jobs usually last.
 
-An owner with fewer than `OWN` ended jobs is judged with all others who are new: by the first `OWN` jobs of every
-owner. So nothing is believed at first, the word of a source that has proved itself counts for newcomers at once, and
-nobody can ruin it for others, nor for long under another name.
+An owner with fewer than `OWN` ended jobs is judged with the others of its tenant who are new: by the first `OWN` jobs
+of every owner there. A tenant of whose newcomers fewer have ended is judged with all that are new, by the first `OWN`
+such jobs of every tenant; owners without a tenant count as one each. So nothing is believed at first, the word of a
+source that has proved itself counts for newcomers at once, and nobody can ruin it for others: under however many names
+a tenant lies, after `OWN` jobs it answers for itself.
 
 Who says too little of every job, in good order, is believed as far as the order goes: what an owner says is multiplied
 by how much too little it has been on average, beyond chance, and judged as that. Saying too much gains nothing, and is
@@ -29,13 +31,10 @@ import numpy as np
 
 from schedmate.scheduler.hint_scores import Others, ratio
 
-#: Owner and source of a hint.
-Who = tuple[str, str]
-
 #: A record is looked at again when so many more jobs have ended.
 STEP = 25
 
-#: So many jobs of an owner have to end before it is judged by them.
+#: So many jobs of an owner, or of the newcomers of a tenant, have to end before it is judged by them.
 OWN = 50
 
 #: Hints are used below the first, and not used above the second.
@@ -50,7 +49,7 @@ HALF_LIFE_JOBS = 500.0
 #: The jobs that ended last, of whomever: what the judged ones are put among.
 OTHERS = 400
 
-#: The records of no more owners are kept; those go first of whom nothing has ended for longest.
+#: The records of no more owners and tenants are kept; those go first of whom nothing has ended for longest.
 MOST_RECORDS = 10_000
 
 #: What the jobs of an owner last is told by so many that ended last, and this share of them ended within its bound.
@@ -59,6 +58,15 @@ BOUND = 0.9
 
 #: A mean counts as more than chance beyond so many standard errors.
 ERRORS = 2.0
+
+
+class Who(NamedTuple):
+    """Whom the word of a source is about: the jobs of an owner, and the ``tenant`` among whose newcomers it is judged,
+    empty without one. ``owner`` None: all who are new, in that tenant or anywhere."""
+
+    owner: str | None
+    source: str
+    tenant: str = ""
 
 
 class Seen(NamedTuple):
@@ -73,9 +81,9 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """How hints of a source about the jobs of an owner are used. ``owner`` None: those who are new. ``ratio``: the
-    waiting that their order makes for that without hints, None before the first look; ``factor``: what they are
-    multiplied by; ``ended``: how many jobs of theirs have."""
+    """How hints of a source about the jobs of an owner are used. ``owner`` None: those who are new, in ``tenant`` or,
+    where that is empty, anywhere. ``ratio``: the waiting that their order makes for that without hints, None before the
+    first look; ``factor``: what they are multiplied by; ``ended``: how many jobs of theirs have."""
 
     owner: str | None
     source: str
@@ -83,10 +91,13 @@ class Trust:
     ratio: float | None
     factor: float
     ended: int
+    tenant: str = ""
 
     def words(self) -> str:
         """For people."""
-        of = "of those who are new" if self.owner is None else f"of {self.owner}" if self.owner else ""
+        of = f"of {self.owner}" if self.owner else ""
+        if self.owner is None:
+            of = f"of those of {self.tenant} who are new" if self.tenant else "of those who are new"
         hints = " ".join(word for word in ("hints", of, f"from {self.source}" if self.source else "") if word)
         if self.ratio is None:
             return f"{hints} are not used: too few of the jobs have ended"
@@ -98,8 +109,8 @@ class Trust:
 
 
 class Record:
-    """How the hints of a source about the jobs of an owner, or of all who are new, have turned out. ``factor``: what is
-    said is multiplied by it; always 1 for those who are new."""
+    """How the hints of a source about the jobs of an owner, or of those who are new, have turned out. ``factor``: what
+    is said is multiplied by it; always 1 for those who are new."""
 
     __slots__ = ("_logs", "_ratios", "_runs", "_squares", "_weight", "ended", "factor", "fresh", "used")
 
@@ -181,22 +192,34 @@ class Record:
 
 
 class Gate:
-    """The records of all sources and owners."""
+    """The records of all sources, owners and tenants."""
 
     __slots__ = ("_ended", "_latest", "_new", "_records")
 
     def __init__(self) -> None:
+        #: Of owners, whatever their tenant, and of the newcomers of tenants.
         self._records: dict[Who, Record] = {}
-        #: Of those who are new, by source.
+        #: Of all who are new, by source.
         self._new: dict[str, Record] = {}
         #: Ended, and not yet taken in: job, size in GPU seconds, what was said.
         self._ended: list[tuple[str, float, tuple[tuple[Who, Seen], ...]]] = []
         self._latest: deque[float] = deque(maxlen=OTHERS)
 
+    def judged_by(self, who: Who) -> Who:
+        """Whose record counts for an owner at present: its own, that of its tenant's newcomers, or that of all. A
+        record that counts is judged by itself."""
+        own = _own(who)
+        record = self._records.get(own)
+        if record is not None and record.ended >= OWN:
+            return own
+        mates = _mates(who)
+        record = self._records.get(mates) if who.tenant else None
+        return mates if record is not None and record.ended >= OWN else Who(None, who.source)
+
     def judge(self, who: Who) -> Record | None:
         """The record that counts for an owner at present; None where there is none."""
-        own = self._records.get(who)
-        return own if own is not None and own.ended >= OWN else self._new.get(who[1])
+        key = self.judged_by(who)
+        return self._records.get(key) or self._new.get(key.source)
 
     def factor(self, who: Who) -> float | None:
         """What a hint is multiplied by; None if it is not used."""
@@ -206,60 +229,69 @@ class Gate:
     def usual_s(self, who: Who) -> tuple[float, float] | None:
         """What the jobs of an owner last, whatever is said of them: mean and upper bound, in seconds; None of those who
         are new."""
-        own = self._records.get(who)
+        own = self._records.get(_own(who))
         return own.usual_s if own is not None and own.ended >= OWN else None
-
-    def is_new(self, who: Who, source: str) -> bool:
-        """Whether an owner is judged with all others who are new to this source."""
-        own = self._records.get(who)
-        return who[1] == source and (own is None or own.ended < OWN)
 
     def end(self, job_id: str, said_s: Mapping[Who, float], blind_s: float, gpus: int, ran_s: float) -> None:
         """A job has ended, of which this was said."""
         said = tuple((who, Seen(each_s, blind_s, gpus, ran_s)) for who, each_s in sorted(said_s.items()))
         self._ended.append((job_id, ran_s * gpus, said))
 
-    def take_in(self) -> list[Who | str]:
-        """Take in what has ended since the last time; the records that now have something to look at, an owner's by its
-        name and source, that of all who are new by the source."""
+    def take_in(self) -> list[Who]:
+        """Take in what has ended since the last time; whose records now have something to look at."""
         if not self._ended:
             return []
-        due: dict[Who | str, None] = {}
+        due: dict[Who, None] = {}
         for _, size, said in sorted(self._ended):
             self._latest.append(size)
             for who, seen in said:
-                own = self._records.pop(who, None) or Record()
-                new = self._new.get(who[1]) or self._new.setdefault(who[1], Record())
-                if own.ended < OWN:
-                    new.add(seen)
-                own.add(seen)
-                self._records[who] = own  # last, so that the first is the one that nothing has ended of for longest
-                due |= {key: None for key, each in ((who, own), (who[1], new)) if each.is_due}
+                due |= {key: None for key, record in self._add(who, seen) if record.is_due}
         self._ended.clear()
         while len(self._records) > MOST_RECORDS:
             del self._records[next(iter(self._records))]
-        return [key for key in due if isinstance(key, str) or key in self._records]
+        return [key for key in due if key in self._records or key == Who(None, key.source)]
 
-    def look(self, which: Sequence[tuple[Who | str, Iterable[Seen]]]) -> None:
+    def _add(self, who: Who, seen: Seen) -> list[tuple[Who, Record]]:
+        """A job has ended of which this was said; the records that it is part of."""
+        own, mates = self._touched(_own(who)), self._touched(_mates(who)) if who.tenant else None
+        found = [(_own(who), own)]
+        if own.ended < OWN:
+            if mates is None or mates.ended < OWN:
+                found.append((Who(None, who.source), self._new.setdefault(who.source, Record())))
+            if mates is not None:
+                found.append((_mates(who), mates))
+        for _, record in found:
+            record.add(seen)
+        return found
+
+    def _touched(self, key: Who) -> Record:
+        """The record, moved to the end: the first is the one of whom nothing has ended for longest."""
+        record = self._records.pop(key) if key in self._records else Record()
+        self._records[key] = record
+        return record
+
+    def look(self, which: Sequence[tuple[Who, Iterable[Seen]]]) -> None:
         """Look at records that are due, each with what of its jobs runs."""
         others = Others(self._latest)
         for key, running in which:
-            if isinstance(key, str):
-                self._new[key].look(others, running)
-            else:
+            if key in self._records:
                 self._records[key].look(others, running)
+            else:
+                self._new[key.source].look(others, running)
+            if key.owner is not None:
                 self._records[key].correct()
 
     def trust(self, who: Who) -> Trust:
         """How hints of a source about the jobs of an owner are used."""
-        return _trust(None if self.is_new(who, who[1]) else who[0], who[1], self.judge(who))
+        return _trust(self.judged_by(who), self.judge(who))
 
     @property
     def trusts(self) -> tuple[Trust, ...]:
-        """Of all, those who are new first, then owners by name."""
-        own = [who for who in sorted(self._records) if self._records[who].ended >= OWN]
-        new = [_trust(None, source, self._new[source]) for source in sorted(self._new)]
-        return (*new, *(_trust(*who, self._records[who]) for who in own))
+        """Of all: those who are new first, then those of tenants, then owners, by name."""
+        kept = [who for who, record in self._records.items() if record.ended >= OWN]
+        kept.sort(key=lambda who: (who.owner is not None, who.tenant, who.owner or "", who.source))
+        new = [_trust(Who(None, source), self._new[source]) for source in sorted(self._new)]
+        return (*new, *(_trust(who, self._records[who]) for who in kept))
 
     def recall(self, other: Gate) -> None:
         """Know what another one knows, and nothing else."""
@@ -276,7 +308,18 @@ class Gate:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _trust(owner: str | None, source: str, record: Record | None) -> Trust:
+def _own(who: Who) -> Who:
+    """The record of an owner: one, in whatever tenant it works."""
+    return Who(who.owner, who.source) if who.tenant else who
+
+
+def _mates(who: Who) -> Who:
+    """The record of the newcomers of its tenant."""
+    return Who(None, who.source, who.tenant)
+
+
+def _trust(who: Who, record: Record | None) -> Trust:
     if record is None:
-        return Trust(owner, source, False, None, 1.0, 0)
-    return Trust(owner, source, record.used, record.ratio, record.factor if record.used else 1.0, record.ended)
+        return Trust(who.owner, who.source, False, None, 1.0, 0, who.tenant)
+    factor = record.factor if record.used else 1.0
+    return Trust(who.owner, who.source, record.used, record.ratio, factor, record.ended, who.tenant)

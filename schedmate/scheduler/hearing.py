@@ -8,7 +8,7 @@ take their new place; running ones keep what was believed when they started.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from schedmate.scheduler.assumptions import unhinted_s
@@ -23,9 +23,14 @@ class _Claim:
     """``hints`` are those that were last given; ``said_s``, by source, the ones that are judged."""
 
     owner: str
+    tenant: str
     blind_s: float
     hints: Hints | None
     said_s: dict[str, float] = field(default_factory=dict)
+
+    def who(self, source: str) -> Who:
+        """Whose word that of a source counts as."""
+        return Who(self.owner, source, self.tenant)
 
 
 class Hearing:
@@ -37,7 +42,7 @@ class Hearing:
         self._state = state
         self.gate = Gate()
         self._claims: dict[int, _Claim] = {}
-        #: Slots of the jobs that something was said of, by owner and source.
+        #: Slots of the jobs that something was said of, by owner, source and tenant.
         self._by_owner: dict[Who, dict[int, None]] = {}
         #: Of the same, whether their hints are used: by that the waiting ones of their jobs have their place.
         self._used: dict[Who, bool] = {}
@@ -55,7 +60,7 @@ class Hearing:
         is no limit to go by. How much memory is wanted and how busy the GPUs will be gains nobody a place."""
         if hints.expected_s is None or hints.high_s is None:
             return hints
-        who = _owner(job), hints.source
+        who = Who(_owner(job), hints.source, _tenant(job))
         factor = self.gate.factor(who)
         if factor is None:
             usual_s = self.gate.usual_s(who) if job.limit_s is None else None
@@ -67,7 +72,7 @@ class Hearing:
 
     def enter(self, slot: int, job: Job) -> None:
         """A job was submitted, with these hints."""
-        self._claims[slot] = _Claim(_owner(job), unhinted_s(job), None)
+        self._claims[slot] = _Claim(_owner(job), _tenant(job), unhinted_s(job), None)
         self._note(slot, job.hints)
 
     def changed(self, slot: int, hints: Hints | None) -> Hints | None:
@@ -84,7 +89,7 @@ class Hearing:
         if hints.source not in claim.said_s or (table.shares[slot] is None and not table.evictions[slot]):
             limit_s = self._state.table.assumed[slot].limit_s
             claim.said_s[hints.source] = min(hints.expected_s, limit_s)
-            who = claim.owner, hints.source
+            who = claim.who(hints.source)
             if who not in self._by_owner:
                 self._by_owner[who], self._used[who] = {}, self.gate.factor(who) is not None
             self._by_owner[who][slot] = None
@@ -99,13 +104,13 @@ class Hearing:
         claim = self._claims[slot]
         if claim.hints is None or claim.hints.expected_s is None:
             return ""
-        return self.gate.trust((claim.owner, claim.hints.source)).words()
+        return self.gate.trust(claim.who(claim.hints.source)).words()
 
     def leave(self, slot: int) -> None:
         """The job was taken back before it ran to an end."""
         claim = self._claims.pop(slot)
         for source in claim.said_s:
-            who = claim.owner, source
+            who = claim.who(source)
             slots = self._by_owner[who]
             del slots[slot]
             if not slots:
@@ -114,7 +119,7 @@ class Hearing:
     def end(self, slot: int, now: float) -> None:
         """The running job ends now."""
         claim, table = self._claims[slot], self._state.table
-        said_s = {(claim.owner, source): each_s for source, each_s in claim.said_s.items()}
+        said_s = {claim.who(source): each_s for source, each_s in claim.said_s.items()}
         job, gpus = table.present(slot), table.demands[slot].gpus
         self.gate.end(job.job_id, said_s, claim.blind_s, gpus, self._ran_s(slot, now))
         self.leave(slot)
@@ -128,22 +133,27 @@ class Hearing:
         due = self.gate.take_in()
         if not due:
             return
-        self.gate.look([(key, self._running(key, now)) for key in due])
+        records = {who: self.gate.judged_by(who) for who in self._by_owner}
+        judged: dict[Who, list[Who]] = {}
+        for who, record in records.items():
+            judged.setdefault(record, []).append(who)
+        self.gate.look([(record, self._running(judged.get(record, ()), now)) for record in due])
+        now_used = {record: self.gate.factor(record) is not None for record in judged}
         for who, slots in self._by_owner.items():
-            used = self.gate.factor(who) is not None
+            used = now_used[records[who]]
             if used is not self._used[who]:
                 self._used[who] = used
                 self._put_in_place(slots, now)
 
-    def _running(self, key: Who | str, now: float) -> Iterator[Seen]:
-        """The running jobs of an owner, or of all who are new to a source."""
+    def _running(self, whose: Sequence[Who], now: float) -> Iterator[Seen]:
+        """The running jobs of these."""
         table = self._state.table
-        new = [] if isinstance(key, tuple) else [who for who in self._by_owner if self.gate.is_new(who, key)]
-        for who in [key] if isinstance(key, tuple) else new:
-            for slot in self._by_owner.get(who, ()):
+        for who in whose:
+            for slot in self._by_owner[who]:
                 if table.shares[slot] is not None:
                     claim = self._claims[slot]
-                    yield Seen(claim.said_s[who[1]], claim.blind_s, table.demands[slot].gpus, self._ran_s(slot, now))
+                    said_s, gpus = claim.said_s[who.source], table.demands[slot].gpus
+                    yield Seen(said_s, claim.blind_s, gpus, self._ran_s(slot, now))
 
     def _put_in_place(self, slots: dict[int, None], now: float) -> None:
         for slot in slots:
@@ -155,3 +165,7 @@ class Hearing:
 
 def _owner(job: Job) -> str:
     return job.account or job.tenant or ""
+
+
+def _tenant(job: Job) -> str:
+    return job.tenant or job.hint_tenant or ""

@@ -73,6 +73,8 @@ class Job:
     repairable : a rigid gang that can go on from its last checkpoint with other GPUs in place of those that broke.
     scaling : an elastic gang with a share f of its replicas runs at ``f ** scaling`` of its full speed (see `elastic`).
     account : whose use of GPUs counts for and against it, for policies with `Factors`; no tenant.
+    hint_tenant : by whose newcomers hints are judged while the account is new; for clusters without a tenant tree, as
+        ``tenant`` says it where there is one.
     service : the jobs of one name are replicas of one service; ``least_replicas`` of those that run are not evicted.
     """
 
@@ -98,6 +100,7 @@ class Job:
     service: str | None = None
     least_replicas: int = 0
     account: str | None = None
+    hint_tenant: str | None = None
 
     def __post_init__(self) -> None:
         if self.gpus < 1 and self.demand is None:

@@ -39,12 +39,13 @@ class OfAccounts(Around):
 
 class OfOwners(Around):
     """Other estimates, of jobs whose hints are the word of their user, else of their tenant, if the estimates do not
-    say whose word it is."""
+    say whose word it is; who is new is judged among those of its tenant."""
 
     def job(self, record: JobRecord) -> Job:
-        """The job with its account."""
+        """The job with its account, and with the tenant that its record names, whether the cluster has it or not."""
         job = self._estimates.job(record)
-        return job if job.account is not None else replace(job, account=record.user or record.tenant)
+        account = job.account if job.account is not None else record.user or record.tenant
+        return replace(job, account=account, hint_tenant=record.tenant)
 
 
 def tenant_names(tenants: Iterable[Tenant]) -> Iterator[str]:

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedmate.scheduler import POLICIES, ClusterSpec, Gate, Hints, Job, Scheduler
+from schedmate.scheduler import POLICIES, ClusterSpec, Gate, Hints, Job, Scheduler, Tenant
 from schedmate.scheduler.codec import to_json
 from schedmate.scheduler.events import CycleRan, Ended, Event, HintsChanged, Submitted, Withdrawn
+from schedmate.scheduler.gate import Who
 from schedmate.scheduler.journal import Header, line_of, read, replay
 from schedmate.scheduler.policies import at_once
 
@@ -98,7 +99,8 @@ def test_who_lies_loses_the_place_of_what_waits_and_nobody_else_does() -> None:
     with quick():
         scheduler = Scheduler(ClusterSpec.uniform(1, 1), GATED)
         now = run(scheduler, [*truths(8), *truths(8, "bob")])
-        assert [scheduler.gate is not None and scheduler.gate.factor((who, "user")) for who in ("ann", "bob")] == [1, 1]
+        assert scheduler.gate is not None
+        assert [scheduler.gate.factor(Who(who, "user")) for who in ("ann", "bob")] == [1, 1]
         running = scheduler.submit(told("r", None, account="cyd"))
         scheduler.cycle(now)
         lie = scheduler.submit(told("lie", 1.0, "bob"))
@@ -112,15 +114,61 @@ def test_who_lies_loses_the_place_of_what_waits_and_nobody_else_does() -> None:
             now += 1e6 if slot != true else 1.0
             scheduler.end(slot, now)
             scheduler.cycle(now)
-        assert scheduler.gate is not None
-        assert scheduler.gate.factor(("bob", "user")) is None
-        assert scheduler.gate.factor(("ann", "user")) == 1.0
+        assert scheduler.gate.factor(Who("bob", "user")) is None
+        assert scheduler.gate.factor(Who("ann", "user")) == 1.0
         waiting = [slot for slot in more if scheduler.state.table.live[slot] is not None]
         assert waiting
         assert all((expected_s(scheduler, slot) or 0.0) > 1e3 for slot in waiting)  # what his jobs usually last
         limited = scheduler.submit(replace(told("limited", 1.0, "bob"), limit_s=50.0))
         assert expected_s(scheduler, limited) is None
         assert "hints of bob from user are not used: by" in scheduler.explain(waiting[0]).words()
+
+
+@pytest.mark.parametrize("tree", [True, False], ids=["tenant tree", "no tree"])
+def test_people_of_a_tenant_that_lies_are_not_believed_under_new_names_and_those_of_others_are(tree: bool) -> None:
+    tenants = [Tenant("lab"), Tenant("liars")] if tree else []
+
+    def of(tenant: str, name: str, said_s: float) -> Job:
+        job = told(name, said_s, account=f"{tenant}-{name}")
+        return replace(job, **{"tenant" if tree else "hint_tenant": tenant})
+
+    with quick():
+        scheduler = Scheduler(ClusterSpec.uniform(1, 1), GATED, tenants)
+        times_s = [10.0 * (i + 1) for i in range(6)]
+        now = run(scheduler, [(of("lab", f"t{i}", each_s), each_s) for i, each_s in enumerate(times_s)])
+        run(scheduler, [(of("liars", f"l{i}", 5.0), 100 * each_s) for i, each_s in enumerate(times_s)], now)
+        true, lie = (scheduler.submit(of(tenant, "new", 5.0)) for tenant in ("lab", "liars"))
+        assert [expected_s(scheduler, slot) for slot in (true, lie)] == [5.0, None]
+        assert "hints of those of lab who are new from user are used" in scheduler.explain(true).hints
+        assert "hints of those of liars who are new from user are not used" in scheduler.explain(lie).hints
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 1 << 30), lie_s=st.sampled_from([1.0, 1e4]))
+def test_nothing_that_is_said_in_one_tenant_changes_who_is_believed_in_another(seed: int, lie_s: float) -> None:
+    """Where all jobs start at once, so that nobody waits for anybody: what ended counts, and what runs for too long."""
+
+    def live(lies: bool) -> list[tuple[float | None, str]]:
+        draw, scheduler = Random(seed), Scheduler(ClusterSpec.uniform(9, 99), GATED)
+        found, ends_s = list[tuple[float | None, str]](), dict[int, float]()
+        assert scheduler.gate is not None
+        for moment in range(60):
+            now, true_s, tenant = 10.0 * moment, draw.choice([5.0, 50.0, 500.0]), draw.choice("xy")
+            said_s = lie_s if lies and tenant == "y" else true_s
+            account = f"{tenant}{draw.randint(0, 9)}"
+            slot = scheduler.submit(told(f"{moment}", said_s, account, hint_tenant=tenant, submit_s=now))
+            judged_by = scheduler.gate.judged_by(Who(account, "user", tenant))
+            if tenant == "x" and judged_by != Who(None, "user"):  # its very first jobs are judged with all
+                found.append((expected_s(scheduler, slot), scheduler.explain(slot, now).hints))
+            assert scheduler.cycle(now) == [slot]
+            ends_s[slot] = now + true_s
+            for each in [each for each, end_s in ends_s.items() if end_s <= now]:
+                scheduler.end(each, now)
+                del ends_s[each]
+        return found
+
+    with quick():
+        assert live(lies=True) == live(lies=False)
 
 
 def test_memory_and_what_a_job_will_keep_busy_are_no_claim_of_time() -> None:
@@ -155,8 +203,8 @@ def test_what_another_source_says_of_running_jobs_is_judged_for_itself() -> None
             scheduler.end(slot, now)
             scheduler.cycle(now)
         assert scheduler.gate is not None
-        assert scheduler.gate.factor(("ann", "log")) == 1.0
-        assert scheduler.gate.factor(("ann", "user")) is None
+        assert scheduler.gate.factor(Who("ann", "log")) == 1.0
+        assert scheduler.gate.factor(Who("ann", "user")) is None
         slot = scheduler.submit(told("next", 50.0))
         scheduler.update_hints(slot, Hints(60.0, 70.0, "log"), now)
         assert expected_s(scheduler, slot) == 60.0
@@ -185,10 +233,11 @@ def events(random: Random, number: int, hinted: bool = True) -> list[Event]:
         match random.randint(0, 9):
             case 0 | 1 | 2 | 3:
                 said_s = random.choice([None, 1.0, 9.0, 99.0]) if hinted else None
-                limit_s = random.choice([None, 50.0])
+                limit_s, tenant = random.choice([None, 50.0]), random.choice([None, "x", "y"])
                 who = random.choice("abc")
                 names.append(f"j{i}")
-                found.append(Submitted(now, told(f"j{i}", said_s, who, random.randint(1, 4), limit_s=limit_s)))
+                asks = {"limit_s": limit_s, "hint_tenant": tenant}
+                found.append(Submitted(now, told(f"j{i}", said_s, who, random.randint(1, 4), **asks)))
             case 4 | 5 if names:
                 found.append(Ended(now, random.choice(names)))
             case 6 if names:
@@ -248,8 +297,8 @@ def test_in_which_order_equal_ends_come_does_not_matter(seed: int, random: Rando
             for name in ending:
                 scheduler.apply(Ended(now, name))
             for i in range(draw.randint(0, 4)):
-                job = told(f"{moment}-{i}", draw.choice([1.0, 50.0]), draw.choice("ab"), draw.randint(1, 3))
-                scheduler.apply(Submitted(now, replace(job, submit_s=now)))
+                job = told(f"{moment}-{i}", draw.choice([1.0, 50.0]), draw.choice("abcdef"), draw.randint(1, 3))
+                scheduler.apply(Submitted(now, replace(job, submit_s=now, hint_tenant=draw.choice([None, "x", "y"]))))
             started = scheduler.apply(CycleRan(now)).started
             running = sorted({*running, *started} - set(ending))
             told_of.append(sorted(started))
