@@ -66,8 +66,8 @@ class WalkedHints:
             record.job_id,
             submission,
             self._facts[record.job_id],
-            # The replay tells when a job ends by calling here; when it started does not matter to retrieval.
-            start_s=record.submit_s,
+            # It ends now, by the clock of the replay: who learns would start anew for jobs that seem to have ended before.
+            start_s=(record.submit_s if record.end_s is None else record.end_s - truth.duration_s),
             duration_s=truth.duration_s,
             outcome=truth.outcome,
             peak_gpu_memory_mib=truth.peak_gpu_memory_mib,
