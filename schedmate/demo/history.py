@@ -66,7 +66,7 @@ class WalkedHints:
             record.job_id,
             submission,
             self._facts[record.job_id],
-            # It ends now, by the clock of the replay: who learns would start anew for jobs that seem to have ended before.
+            # It ends now, by the clock of the replay: for ends that seem to be past a predictor has to learn anew.
             start_s=(record.submit_s if record.end_s is None else record.end_s - truth.duration_s),
             duration_s=truth.duration_s,
             outcome=truth.outcome,
