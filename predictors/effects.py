@@ -23,6 +23,7 @@ from scipy.linalg import cho_factor
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
+from predictors.threads import in_one_thread
 from predictors.traits import GROUPS, KINDS, SCRIPT, USER, Traits
 
 Floats = NDArray[np.float64]
@@ -137,6 +138,7 @@ def _same(rows: Codes, jobs: Codes) -> NDArray[np.bool_]:
     return same
 
 
+@in_one_thread
 def fit(residuals: Floats, shared: Floats, trust: Floats, start: Floats = START) -> Floats:
     """The logarithms of the effects' standard deviations, the noise's last, that make these residuals most likely.
 
@@ -180,12 +182,14 @@ class Solved:
         return float(cross @ self.pulled), float(np.sqrt(max(left, 0.0) + self.variances[-1]))
 
 
+@in_one_thread
 def solve(logs: Floats, residuals: Floats, shared: Floats, trust: Floats) -> Solved:
     """``logs``: of the standard deviations, as `fit` found them; the others as there."""
     variances = np.exp(2.0 * logs)
     return _solve(variances, np.tensordot(variances[:-1], shared, 1), residuals, trust)
 
 
+@in_one_thread
 def solve_trusted(logs: Floats, residuals: Floats, shared: Floats, before: Floats) -> Solved:
     """As `solve`, of jobs that count as much as `trusted` says."""
     variances = np.exp(2.0 * logs)
@@ -193,6 +197,7 @@ def solve_trusted(logs: Floats, residuals: Floats, shared: Floats, before: Float
     return _solve(variances, kernel, residuals, _trusted(variances, kernel, residuals, before))
 
 
+@in_one_thread
 def trusted(logs: Floats, residuals: Floats, shared: Floats, before: Floats) -> Floats:
     """What each job counts: as much as ``before``, less where it is far off what the others say."""
     variances = np.exp(2.0 * logs)

@@ -28,6 +28,7 @@ from predictors.remaining import Running, still_runs
 from predictors.resources import gpu_utilization
 from predictors.stacked import FIRST_TRAINING_JOBS, StackedDurations
 from predictors.story import told_together, with_timeout
+from predictors.threads import small_matrices
 from predictors.types import OutcomeProbabilities, Prediction
 
 #: Changes whenever the same input may give another answer.
@@ -62,7 +63,7 @@ class Predictor:
         ``submission.submit_s``, where set, is the moment of asking on the history's clock: only jobs ended by then
         count. ``running``: the job has started; then ``remaining_s`` says how long it still will.
         """
-        with self._turn:
+        with self._turn, small_matrices():
             return self._predict(submission, facts, running)
 
     def _predict(self, submission: Submission, facts: SourceFacts, running: Running | None) -> Prediction:
