@@ -183,15 +183,9 @@ class Solved:
 
 
 @in_one_thread
-def solve(logs: Floats, residuals: Floats, shared: Floats, trust: Floats) -> Solved:
-    """``logs``: of the standard deviations, as `fit` found them; the others as there."""
-    variances = np.exp(2.0 * logs)
-    return _solve(variances, np.tensordot(variances[:-1], shared, 1), residuals, trust)
-
-
-@in_one_thread
 def solve_trusted(logs: Floats, residuals: Floats, shared: Floats, before: Floats) -> Solved:
-    """As `solve`, of jobs that count as much as `trusted` says."""
+    """``logs``: of the standard deviations, as `fit` found them. Jobs count as much as `trusted` says; the rest is as
+    there."""
     variances = np.exp(2.0 * logs)
     kernel = np.tensordot(variances[:-1], shared, 1)
     return _solve(variances, kernel, residuals, _trusted(variances, kernel, residuals, before))

@@ -126,7 +126,7 @@ def test_being_asked_later_first_tells_an_earlier_moment_no_ages() -> None:
 def test_a_moment_later_nothing_is_solved_anew(running: list[JobRecord], monkeypatch: pytest.MonkeyPatch) -> None:
     predictor = Predictor(MemoryHistoryStore(SHORT), in_flight=flying(running))
     predictor.predict(asked(2 * HOUR_S), NOTHING)
-    monkeypatch.setattr("predictors.effects.solve", None)
+    monkeypatch.setattr("predictors.effects.solve_trusted", None)
     predictor.predict(asked(2 * HOUR_S + 0.5), NOTHING)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from analyzers.history import MemoryHistoryStore
 from analyzers.types import Fact, JobRecord, SourceFacts, Submission
 from predictors import effects, predict
-from predictors.effects import EFFECTS, Compared, solve, trusted
+from predictors.effects import EFFECTS, Compared, solve_trusted, trusted
 from predictors.mixture import Mixture
 from predictors.site import Effects, Job, shaped
 from predictors.site_durations import Ends
@@ -149,7 +149,9 @@ def test_comparing_is_symmetric_and_can_be_solved(traits: list[Traits], other: T
     assert np.linalg.eigvalsh(among.sum(axis=0)).min() > -1e-6
     residuals = np.linspace(-5.0, 5.0, len(traits))
     trust = trusted(effects.START, residuals, among, np.ones(len(traits)))
-    middle, spread = solve(effects.START, residuals, among, trust).said(*compared.one_more(other))
+    middle, spread = solve_trusted(effects.START, residuals, among, np.ones(len(traits))).said(
+        *compared.one_more(other)
+    )
     assert math.isfinite(middle) and spread > 0.0 and (trust <= 1.0).all()
 
 
