@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from predictors.merged_trees import BoostedModels
 from predictors.threads import few_threads
 
 Floats = NDArray[np.float64]
@@ -26,6 +27,9 @@ BOOSTED_LEVELS = (0.1, 0.4, 0.7, 0.9)
 class BoostedShares:
     """``fit(rows, scale_s, duration_s)``, then ``predict(rows, scale_s)`` -> (jobs, levels) in seconds."""
 
+    #: Of the class, so that one that was kept on disk by an earlier release has it too.
+    _together: BoostedModels | None = None
+
     def __init__(self, trees: int = 80, seed: int = 0) -> None:
         self.trees = trees
         self.seed = seed
@@ -37,7 +41,7 @@ class BoostedShares:
 
         # A column that never varies tells nothing, and the binning of scikit-learn needs two values.
         self._columns = np.flatnonzero(rows.max(axis=0) > rows.min(axis=0))
-        self._models = []
+        self._models, self._together = [], None
         if self._columns.size == 0:
             return self
         for level in BOOSTED_LEVELS:
@@ -61,7 +65,7 @@ class BoostedShares:
 
     def predict(self, rows: NDArray[np.float32], scale_s: Floats) -> Floats:
         """Seconds at `BOOSTED_LEVELS`, (jobs, levels), never decreasing along a row."""
-        chosen = rows[:, self._columns]
-        with few_threads(len(rows)):
-            shares = np.column_stack([model.predict(chosen) for model in self._models])
+        if self._together is None:
+            self._together = BoostedModels(self._models)
+        shares = np.column_stack(self._together.predict(rows[:, self._columns]))
         return np.sort(np.maximum(shares * scale_s[:, None], 1.0), axis=1)

@@ -16,6 +16,7 @@ from analyzers.types import JobRecord
 from predictors.boosted import SMALL_TREES
 from predictors.duration import hit_its_limit
 from predictors.features import EARLY_S
+from predictors.merged_trees import BoostedModels
 from predictors.threads import few_threads
 from predictors.types import OutcomeProbabilities
 
@@ -41,6 +42,9 @@ def kind_of_end(record: JobRecord) -> str:
 class BoostedOutcomes:
     """``fit(rows, kinds, duration_s)``, then ``predict(rows)`` -> one `Ending` a row."""
 
+    #: Of the class, so that one that was kept on disk by an earlier release has it too.
+    _together: BoostedModels | None = None
+
     def __init__(self, trees: int = 40, seed: int = 0) -> None:
         self.trees = trees
         self.seed = seed
@@ -49,7 +53,7 @@ class BoostedOutcomes:
 
     def fit(self, rows: NDArray[np.float32], kinds: list[str], duration_s: NDArray[np.float64]) -> BoostedOutcomes:
         """``rows`` (jobs, numbers), ``kinds`` as `kind_of_end` says (jobs,), ``duration_s`` (jobs,)."""
-        self._kinds = self._early = None
+        self._kinds = self._early = self._together = None
         named = np.asarray(kinds)
         usual = [kind for kind in np.unique(named) if kind and (named == kind).sum() >= _LEAST_OF_A_KIND]
         used = np.isin(named, usual)
@@ -72,10 +76,10 @@ class BoostedOutcomes:
 
     def predict(self, rows: NDArray[np.float32]) -> list[Ending]:
         """One `Ending` a row; only where `ready`."""
-        chosen = rows[:, self._columns]
-        with few_threads(len(rows)):
-            shares = self._kinds.predict_proba(chosen)
-            early = np.full(len(rows), self._rate) if self._early is None else self._early.predict_proba(chosen)[:, 1]
+        if self._together is None:
+            self._together = BoostedModels([self._kinds] if self._early is None else [self._kinds, self._early])
+        shares, *others = self._together.predict(rows[:, self._columns])
+        early = others[0][:, 1] if others else np.full(len(rows), self._rate)
         found = []
         for row, fails_early in zip(shares, early, strict=True):
             by_kind = dict.fromkeys(("completed", "failed", "cancelled", "timeout"), 0.0)
