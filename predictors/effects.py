@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -219,7 +220,7 @@ def _solve(variances: Floats, kernel: Floats, residuals: Floats, trust: Floats) 
 def _factor(kernel: Floats, noise: float, trust: Floats) -> Floats:
     """The lower Cholesky factor of the kernel with the noise of each job; what is above its diagonal is no part."""
     covariance = kernel.copy()
-    covariance[np.diag_indices(len(trust))] += noise / trust + _JITTER
+    covariance.flat[:: len(trust) + 1] += noise / trust + _JITTER  # the diagonal
     factor: Floats = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)[0]
     return factor
 
@@ -231,9 +232,14 @@ def _inverse(factor: Floats) -> Floats:
     lower, failed = dpotri(factor, lower=1)
     if failed:
         raise np.linalg.LinAlgError(f"column {failed} is no part of a covariance")
-    inverse: Floats = np.tril(lower)
-    inverse += np.tril(lower, -1).T
+    inverse: Floats = np.where(_below(len(factor)), lower, lower.T)
     return inverse
+
+
+@lru_cache(maxsize=16)
+def _below(size: int) -> NDArray[np.bool_]:
+    """What is on the diagonal and below it."""
+    return np.tri(size, dtype=bool)
 
 
 class _Columns:

@@ -13,7 +13,7 @@ from predictors.memory import CONTEXT_MIB, TrainingMemory, training_memory
 from predictors.pace import facts_of
 from predictors.site_peaks import Guess, Looks, SitePeaks
 from predictors.types import Fit, Interval
-from predictors.workload import workload
+from predictors.workload import gpus_of, workload
 
 _Z_80 = 1.2816
 #: Trust in the published figures of utilisation, in jobs' worth; errors of the guesses of memory on the log scale.
@@ -101,7 +101,7 @@ def _gpu_guess(submission: Submission, facts: SourceFacts) -> tuple[Guess, Train
 
 
 def _host_guess(submission: Submission, facts: SourceFacts) -> Guess:
-    return math.log(_HOST_MIB_PER_GPU * workload(submission, facts).gpus), _HOST_SPREAD
+    return math.log(_HOST_MIB_PER_GPU * gpus_of(submission, facts)), _HOST_SPREAD
 
 
 def _around(guess: Guess) -> Interval:

@@ -56,7 +56,7 @@ class Workload:
 
 def workload(submission: Submission, facts: SourceFacts) -> Workload:
     """Put the facts together."""
-    gpus = submission.gpus or int(number(facts, "num_gpus") or 1) or 1
+    gpus = gpus_of(submission, facts)
     parameters = number(facts, "model_params_approx") or _parameters(str(facts.value("model") or ""))
     model, task = str(facts.value("model") or ""), str(facts.value("task") or "")
     is_image = number(facts, "image_size") is not None or bool(_IMAGE_WORDS.search(f"{model} {task}"))
@@ -78,6 +78,11 @@ def workload(submission: Submission, facts: SourceFacts) -> Workload:
         seq_len,
         number(facts, "image_size") or _DEFAULT_IMAGE_SIZE,
     )
+
+
+def gpus_of(submission: Submission, facts: SourceFacts) -> int:
+    """GPUs that are asked for; else those that the facts say, else 1."""
+    return submission.gpus or int(number(facts, "num_gpus") or 1) or 1
 
 
 def number(facts: SourceFacts, name: str) -> float | None:

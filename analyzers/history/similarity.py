@@ -35,24 +35,27 @@ _RECENCY_HALF_S = 14 * 86_400.0
 class Query:
     """A submission prepared for many comparisons. ``now_s`` is the time of asking, for recency; None: unknown.
 
-    Most of the jobs that are compared were submitted alike, so what all signs but recency make of such a job is kept.
+    Most of the jobs that are compared are alike, or differ in the same way, so what all signs but recency make of such
+    a job is kept; and of the others what they are is often the same, or how they were asked for.
     """
 
     submission: Submission
     fingerprint: str
     now_s: float | None
-    seen: dict[Hashable, tuple[float, float]] = field(default_factory=dict)
+    seen: dict[Hashable, _Sum] = field(default_factory=dict)
+    seen_work: dict[Hashable, _Sum] = field(default_factory=dict)
+    seen_requests: dict[Hashable, list[_Sum]] = field(default_factory=dict)
 
 
 def similarity(query: Query, record: JobRecord, end_s: float) -> float:
     """The weighted mean of all signs; 1 only for a job that agrees in every sign the submission has."""
-    alike = (
-        record.fingerprint, record.name, record.command, record.user, record.gpus, record.requested_s, record.gpu_type,
-        record.tenant,
-    )  # fmt: skip
+    # Of code and user it only counts whether they are the same (None: not known).
+    code = record.fingerprint == query.fingerprint if record.fingerprint else None
+    user = record.user == query.submission.user if record.user is not None else None
+    alike = code, record.name, record.command, user, record.gpus, record.requested_s, record.gpu_type, record.tenant
     summed = query.seen.get(alike)
     if summed is None:
-        summed = query.seen[alike] = _summed(query, record)
+        summed = query.seen[alike] = _summed(query, record, alike[:3], alike[3:])
     got, total = summed
     if query.now_s is not None:
         age_s = max(0.0, query.now_s - end_s)
@@ -61,27 +64,39 @@ def similarity(query: Query, record: JobRecord, end_s: float) -> float:
     return got / total if total else 0.0
 
 
-def _summed(query: Query, record: JobRecord) -> tuple[float, float]:
-    """(sum of weight x share, sum of weights) of all signs but recency."""
-    work, request = _work_signs(query, record), _request_signs(query, record)
-    unknown = _UNKNOWN_WORK
-    for _, known, _ in work:
-        if known:
-            unknown = _UNKNOWN
-    got = total = 0.0
-    for signs, counts in ((work, unknown), (request, _UNKNOWN)):
-        for weight, known, share in signs:
-            if known:
-                got += weight * share
-                total += weight
-            else:
-                total += weight * counts
+#: The sum of weight x share, and that of the weights.
+_Sum = tuple[float, float]
+
+
+def _summed(query: Query, record: JobRecord, what: Hashable, how: Hashable) -> _Sum:
+    """Of all signs but recency; ``what`` the job is and ``how`` it was asked for tell which are the same."""
+    work = query.seen_work.get(what)
+    if work is None:
+        signs = _work_signs(query, record)
+        unknown = _UNKNOWN if any(known for _, known, _ in signs) else _UNKNOWN_WORK
+        work = query.seen_work[what] = _added((0.0, 0.0), _parts(signs, unknown))
+    request = query.seen_requests.get(how)
+    if request is None:
+        request = query.seen_requests[how] = _parts(_request_signs(query, record), _UNKNOWN)
+    return _added(work, request)
+
+
+def _added(start: _Sum, parts: list[_Sum]) -> _Sum:
+    got, total = start
+    for share, weight in parts:
+        got += share
+        total += weight
     return got, total
 
 
 #: One comparison: its weight, whether both sides have it, and how far they agree, 0..1. A plain tuple, as hundreds of
 #: jobs are compared for one prediction.
 _Sign = tuple[float, bool, float]
+
+
+def _parts(signs: list[_Sign], unknown: float) -> list[_Sum]:
+    """What each sign adds; ``unknown``: the share of its weight that one counts as a miss which a side lacks."""
+    return [(weight * share, weight) if known else (0.0, weight * unknown) for weight, known, share in signs]
 
 
 def _work_signs(query: Query, record: JobRecord) -> list[_Sign]:

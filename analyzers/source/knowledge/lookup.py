@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from analyzers.source.knowledge.architectures import architecture
 from analyzers.source.knowledge.files import document, key
@@ -23,6 +23,10 @@ class DatasetEntry:
     task: str | None
     train_tokens: int | None = None
     source: str = ""
+
+
+#: What is said of so many names is kept: for one prediction dozens of ended jobs are read, most of a few models.
+_KEPT_NAMES = 1_024
 
 
 def _plain(text: str) -> str:
@@ -48,12 +52,14 @@ def _models() -> dict[str, int]:
     return {key(name): int(count) for group in groups for name, count in group["parameters"].items()}
 
 
+@lru_cache(_KEPT_NAMES)
 def dataset_entry(name: str) -> DatasetEntry | None:
     """The entry of a data set by any of its names, versions and owners dropped, or None."""
     text = name.partition(":")[0]
     return _datasets().get(_plain(text)) or _datasets().get(_plain(text.rpartition("/")[2]))
 
 
+@lru_cache(_KEPT_NAMES)
 def model_parameters(name: str, classes: int | None = None) -> int | None:
     """The parameter count of a model by its name, or None: worked out from its architecture, else as published.
 
@@ -67,6 +73,7 @@ def model_parameters(name: str, classes: int | None = None) -> int | None:
     return _models().get(key(name)) or _models().get(key(name.rpartition("/")[2]))
 
 
+@lru_cache(_KEPT_NAMES)
 def parameters_in_name(name: str) -> float | None:
     """A size written into a model's name, the way of most language models (``opt-1.3b``, ``pythia-410m``)."""
     last = name.rpartition("/")[2]

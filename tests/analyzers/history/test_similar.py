@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from analyzers.history import MemoryHistoryStore
 from analyzers.history.index import end_s
+from analyzers.history.similarity import Query, similarity
 from analyzers.history.text import script, stem
 from analyzers.types import JobRecord, Submission
 
@@ -172,3 +173,24 @@ def test_limits_however_far_apart_can_be_compared(asked_s: float, past_s: float)
         store.similar(Submission("", user="ann", limit_s=limit_s))[0] for limit_s in (asked_s, None)
     )
     assert 0.0 < score < without
+
+
+@settings(deadline=None)
+@given(data=st.data())
+def test_what_is_kept_of_jobs_compared_before_changes_no_bit(data: st.DataObject) -> None:
+    some = st.sampled_from([None, "train.py --lr 1", "eval.py"])
+    signs = st.fixed_dictionaries({
+        **dict.fromkeys(("fingerprint", "name", "command", "user", "gpu_type", "tenant"), some),
+        "gpus": st.sampled_from([0, 2]), "requested_s": st.sampled_from([None, 60.0]),
+    })  # fmt: skip
+    records = [job(str(n), **each) for n, each in enumerate(data.draw(st.lists(signs, min_size=1, max_size=12)))]
+    asked = data.draw(signs)
+    submission = Submission(
+        asked["command"] or "", user=asked["user"], tenant=asked["tenant"], name=asked["name"],
+        gpus=asked["gpus"] or None, gpu_type=asked["gpu_type"], limit_s=asked["requested_s"],
+    )  # fmt: skip
+    now_s = data.draw(st.sampled_from([None, 1e6]))
+    shared = Query(submission, asked["fingerprint"] or "", now_s)
+    for record in records:
+        alone = Query(submission, asked["fingerprint"] or "", now_s)
+        assert similarity(shared, record, 10.0) == similarity(alone, record, 10.0)
