@@ -30,6 +30,7 @@ from predictors.stacked import FIRST_TRAINING_JOBS, StackedDurations
 from predictors.story import told_together, with_timeout
 from predictors.threads import small_matrices
 from predictors.types import OutcomeProbabilities, Prediction
+from prompts.errors import UserError
 
 #: Changes whenever the same input may give another answer.
 MODEL_VERSION = "one-3"
@@ -61,8 +62,10 @@ class Predictor:
         """Predict one job. Several threads may ask; they take turns.
 
         ``submission.submit_s``, where set, is the moment of asking on the history's clock: only jobs ended by then
-        count. ``running``: the job has started; then ``remaining_s`` says how long it still will.
+        count. ``running``: the job has started; then ``remaining_s`` says how long it still will. `UserError` where a
+        number of either is not finite.
         """
+        _check_finite(submission, running)
         with self._turn, small_matrices():
             return self._predict(submission, facts, running)
 
@@ -114,6 +117,20 @@ class Predictor:
 def predict(submission: Submission, facts: SourceFacts, history: HistoryStore) -> Prediction:
     """One prediction from a history, which is read anew; who predicts often keeps a `Predictor`."""
     return Predictor(history).predict(submission, facts)
+
+
+def _check_finite(submission: Submission, running: Running | None) -> None:
+    """Of a limit or a moment that is no number nothing follows but more of the kind."""
+    told: dict[str, float | None] = {
+        name: getattr(submission, name) for name in ("limit_s", "submit_s", "gpus", "nodes")
+    }
+    if running is not None:
+        low_s, high_s = running.left_range_s or (None, None)
+        told |= {"elapsed_s": running.elapsed_s, "left_s": running.left_s}
+        told |= {"left_range_s (low)": low_s, "left_range_s (high)": high_s}
+    for name, value in told.items():
+        if value is not None and not -math.inf < value < math.inf:
+            raise UserError(f"the job's {name} is {value}, which is no finite number", "correct it or leave it out")
 
 
 def as_record(submission: Submission, facts: SourceFacts, now_s: float) -> JobRecord:

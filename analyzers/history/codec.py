@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, get_args
 
 from analyzers.types import JobRecord, Outcome, State
@@ -15,13 +17,15 @@ _FIELDS = {f.name for f in dataclasses.fields(JobRecord)}
 _TEXTS = ("user", "tenant", "name", "command", "gpu_type", "fingerprint", "partition", "workdir")
 _NUMBERS = (
     "start_s", "requested_s", "peak_gpu_memory_mib", "mean_gpu_utilization", "peak_host_memory_mib", "eligible_s",
-    "end_s", "cpus", "memory_mib",
+    "end_s", "cpus", "memory_mib", "ran_so_far_s",
 )  # fmt: skip
 #: Those that can not be below 0: there they say nothing, and the record is good without.
 _SIZES = (
     "requested_s", "peak_gpu_memory_mib", "mean_gpu_utilization", "peak_host_memory_mib", "cpus", "memory_mib",
 )  # fmt: skip
 _COUNTS = ("nodes", "gpu_milli", "attempts")
+_ALL_NUMBERS = ("submit_s", "duration_s", "gpus", *_NUMBERS, *_COUNTS)
+_numbers_of = attrgetter(*_ALL_NUMBERS)
 #: Larger numbers are garbage and would overflow further on; the comparison also refuses NaN and infinities.
 _MAX_NUMBER = 1e15
 _OUTCOMES = frozenset(get_args(Outcome))
@@ -90,6 +94,14 @@ def _check(values: Mapping[str, Any]) -> None:
         raise BadRecordError("state is none of " + ", ".join(sorted(_STATES)))
     if not isinstance(values.get("facts", {}), Mapping):
         raise BadRecordError("facts is no object")
+
+
+def check_finite(record: JobRecord) -> None:
+    """`BadRecordError` where a number of the record is none (NaN) or has no end; what else there may be to say of a
+    record is `encode`'s."""
+    for name, value in zip(_ALL_NUMBERS, _numbers_of(record), strict=True):
+        if value is not None and not -math.inf < value < math.inf:
+            raise BadRecordError(f"{name} is no number")
 
 
 @lru_cache(65_536)  # names and commands repeat

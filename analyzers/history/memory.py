@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from analyzers.history.codec import BadRecordError, check_finite
 from analyzers.history.index import HistoryIndex
 from analyzers.types import JobRecord, Submission
+from prompts.errors import UserError
 
 
 class MemoryHistoryStore:
@@ -16,11 +18,19 @@ class MemoryHistoryStore:
         self.add(records)
 
     def add(self, records: Iterable[JobRecord]) -> int:
-        """Add records; one with a known ``job_id`` replaces the old. Returns how many were taken."""
-        count = 0
-        for count, record in enumerate(records, start=1):  # noqa: B007 (the last count is the result)
+        """Add records; one with a known ``job_id`` replaces the old. Returns how many were taken.
+
+        All or none: a number that is not finite raises `UserError`, as it does where a history is kept in a file.
+        """
+        taken = list(records)
+        for record in taken:
+            try:
+                check_finite(record)
+            except BadRecordError as error:
+                raise UserError(f"job {record.job_id!r} can not be stored: {error}", "correct the record") from None
+        for record in taken:
             self._index.add(record)
-        return count
+        return len(taken)
 
     def records(self) -> Iterator[JobRecord]:
         """All records, in order of submission."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from predictors.mixture import bells
 from predictors.predictor import WARM_JOBS
 from predictors.remaining import Running, still_runs
 from predictors.stacked import StackedDurations
+from prompts.errors import UserError
 
 NOTHING = SourceFacts()
 
@@ -157,3 +159,30 @@ def test_the_log_says_better_than_the_past_how_long_is_left() -> None:
     untold = still_runs(whole, Running(900.0), 0.95, None)
     assert told.p50 == pytest.approx(5_000, rel=0.1)
     assert told.p90 / told.p50 < untold.p90 / untold.p50
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_no_finite_number_is_refused_in_one_line_and_nothing_is_learned_of_it(value: float) -> None:
+    predictor = Predictor(MemoryHistoryStore(many(20)))
+    before = predictor.predict(asked(limit_s=600.0), NOTHING, Running(30.0))
+    runs = {
+        "elapsed_s": Running(value),
+        "left_s": Running(30.0, value),
+        "left_range_s": Running(30.0, 5.0, (1.0, value)),
+    }
+    named = {name: (asked(**{name: value}), None) for name in ("limit_s", "submit_s", "nodes")}
+    named |= {"gpus": (replace(asked(), gpus=value), None)}  # type: ignore[arg-type]
+    for name, (submission, running) in (named | {name: (asked(), run) for name, run in runs.items()}).items():
+        with pytest.raises(UserError) as told:
+            predictor.predict(submission, NOTHING, running)
+        assert f"{name}" in str(told.value) and "finite" in str(told.value) and "\n" not in str(told.value)
+    assert predictor.predict(asked(limit_s=600.0), NOTHING, Running(30.0)) == before
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300])
+def test_facts_that_are_no_numbers_count_as_not_known(value: float) -> None:
+    predictor = Predictor(MemoryHistoryStore(many(20)))
+    names = ("max_steps", "epochs", "model_params_approx", "global_batch_size", "seq_len", "image_size", "num_gpus")
+    told = predictor.predict(asked(), facts(**dict.fromkeys(names, value)))
+    numbers = [*astuple(told.duration_s), *astuple(told.gpu_memory_mib), *astuple(told.outcome)]
+    assert all(math.isfinite(each) for each in numbers)

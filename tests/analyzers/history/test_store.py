@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 from hypothesis import given, settings
@@ -163,6 +165,30 @@ def test_a_record_that_could_not_be_read_back_is_refused_and_nothing_is_written(
     with pytest.raises(UserError):
         store.add([job("a"), job("b", duration_s=float("nan"))])
     assert not store.path.exists()
+
+
+NUMBERS = (
+    "submit_s", "duration_s", "gpus", "start_s", "requested_s", "peak_gpu_memory_mib", "mean_gpu_utilization",
+    "peak_host_memory_mib", "eligible_s", "end_s", "cpus", "memory_mib", "ran_so_far_s", "nodes",
+    "gpu_milli", "attempts",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_is_not_finite_is_refused_in_one_line_wherever_a_history_is_kept(
+    tmp_path: Path, name: str, value: float
+) -> None:
+    for store in (FileHistoryStore(tmp_path / "h.jsonl"), MemoryHistoryStore()):
+        with pytest.raises(UserError) as told:
+            store.add([job("a"), replace(job("b"), **{name: value})])
+        assert str(told.value).startswith(f"job 'b' can not be stored: {name} is no ") and "\n" not in str(told.value)
+        assert len(store) == 0
+
+
+def test_every_number_of_a_record_is_looked_at() -> None:
+    hints = get_type_hints(JobRecord)
+    assert {name for name, hint in hints.items() if {int, float} & {hint, *get_args(hint)}} == set(NUMBERS)
 
 
 def test_secrets_are_not_stored(tmp_path: Path) -> None:
