@@ -8,8 +8,9 @@ of when anyone asked:
 - then a model is made anew on a fixed schedule of ended jobs, from the newest `RECENT_JOBS`, each asked about at its
   submission; between, each job that has ended is asked about just before its end.
 
-Who asks about ever later moments pays for the new jobs only, and now and then for the newest; so does who goes back in
-time, or learns late of a job that had ended before others.
+Who asks about ever later moments pays for the new jobs only, and now and then for the newest; so does who learns late
+of a job that had ended before a few others (`settled`). All is learned anew for who goes back in time, or learns of a
+job much later than that.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from analyzers.ports import HistoryStore
 from analyzers.types import JobRecord
 from predictors.in_flight import InFlight, Started, longest
 from predictors.resources import Memory
+from predictors.settled import SETTLES_JOBS, Order, Settled, Settling, order
 from predictors.site_durations import Flying
 from predictors.stacked import FIRST_TRAINING_JOBS, Recalled, StackedDurations, ended_s
 
@@ -52,9 +54,13 @@ class Learner:
         self._waiting: list[tuple[float, float, str, int, JobRecord]] = []
         self._count = 0
         #: The order of the last job that was learned from, how many have been, and the newest of them.
-        self._last: tuple[float, float, str] = -math.inf, -math.inf, ""
+        self._last: Order = -math.inf, -math.inf, ""
         self._ended = 0
         self._newest: deque[JobRecord] = deque(maxlen=RECENT_JOBS)
+        self._settling = Settling()
+        #: How many jobs the history has told of since all was learned anew; whether starts were told of meanwhile.
+        self._told = 0
+        self._hears_starts = False
         self._in_flight = InFlight() if in_flight is None else in_flight
         #: Those that the history holds as still running.
         self._held = InFlight()
@@ -69,11 +75,13 @@ class Learner:
         same = self._mark is not None and mark[0] is self._mark[0]
         self._mark = mark
         behind = self._model is not None and moment_s is not None and moment_s < self._model.latest_s
-        if self._model is None or not same or behind or self._late(news):
+        self._told += len(news)
+        if self._model is None or not same or behind or not self._in_order(news):
             self._start(moment_s)
             news = self._history.news(None)[1]
+            self._told = len(news)
             known = [each for each in news if each.duration_s is not None and ended_s(each) <= self._known_to_s]
-            self.memory.learn(sorted(known, key=_order))
+            self.memory.learn(sorted(known, key=order))
         for record in news:
             if record.duration_s is None and record.ran_so_far_s:
                 start_s = record.submit_s if record.start_s is None else record.start_s
@@ -81,8 +89,7 @@ class Learner:
             elif record.duration_s is not None:
                 self._held.ended(record.job_id, ended_s(record))
             if record.duration_s is not None and ended_s(record) > self._known_to_s:
-                self._count += 1
-                heapq.heappush(self._waiting, (*_order(record), self._count, record))
+                self._wait_for(record)
         self._catch_up(moment_s)
         assert self._model is not None
         return self._model
@@ -98,36 +105,79 @@ class Learner:
         self._waiting = []
         self._held = InFlight()
         self._recalled = {}
+        self._settling = Settling()
+        self._hears_starts = False
         self.memory = Memory()
 
     def _untrained(self, *, few: bool = True) -> StackedDurations:
         return StackedDurations(queue_known=False, trains=False, by_site=few)
 
-    def _late(self, news: Sequence[JobRecord]) -> bool:
-        """Whether any of these had ended before others that were learned from without it."""
-        return not self._uses_trained and any(
-            each.duration_s is not None and _order(each) < self._last for each in news
-        )
+    def _in_order(self, news: Sequence[JobRecord]) -> bool:
+        """Whether none of these had ended before others that were learned from without it; or those were forgotten
+        now, and will be learned from again."""
+        if self._uses_trained:
+            return True
+        first = min((order(each) for each in news if each.duration_s is not None), default=self._last)
+        return first >= self._last or self._go_back(first, news)
+
+    def _go_back(self, first: Order, news: Sequence[JobRecord]) -> bool:
+        """To before the job of that order; False where nothing was kept of then, or it may not be what it would be."""
+        found = self._settling.before(first)
+        # Where a job takes the place of one that was learned from, nothing says which.
+        if found is None or self._told != len(self._history):
+            return False
+        settled, again = found
+        if settled.few and (self._runs() or self._hears_starts or any(each.duration_s is None for each in news)):
+            return False
+        self._settling.back_to(settled)
+        self._model, self.memory = settled.model(), settled.memory()
+        self._last, self._ended = settled.last, settled.ended
+        self._newest = deque(settled.newest, maxlen=RECENT_JOBS)
+        for record in again:
+            self._wait_for(record)
+        return True
+
+    def _wait_for(self, record: JobRecord) -> None:
+        self._count += 1
+        heapq.heappush(self._waiting, (*order(record), self._count, record))
+
+    def _runs(self) -> dict[str, Started]:
+        """Those that are told to have started, by the history or otherwise."""
+        return {each.record.job_id: each for each in (*self._held.told(), *self._in_flight.told())}
 
     def _catch_up(self, moment_s: float | None) -> None:
-        assert self._model is not None
         due: list[JobRecord] = []
         last_s = math.inf if moment_s is None else moment_s
         while self._waiting and self._waiting[0][0] <= last_s:
             due.append(heapq.heappop(self._waiting)[-1])
-        self.memory.learn(due)
-        if due:
-            self._last = _order(due[-1])
         if self._uses_trained:
-            self._learn_on(self._model, due)
+            self._learn_on(due)
             return
+        parts = self._parts(due)
+        for part in parts:
+            model = self._learn(part, moment_s)
+            if (self._settling.due or len(parts) > 1) and not (self._hears_starts and model.hears_of_starts):
+                self._settling.keep(Settled.of(self._last, self._ended, self._newest, model, self.memory))
+
+    def _parts(self, due: list[JobRecord]) -> tuple[list[JobRecord], ...]:
+        """Of many jobs the last ones apart, so that there is where to go back to; never so that more is made anew."""
+        apart = max(len(due) - SETTLES_JOBS, _last_anew(self._ended + len(due)) - self._ended)
+        return (due[:apart], due[apart:]) if 0 < apart < len(due) and not self._runs() else (due,)
+
+    def _learn(self, due: Sequence[JobRecord], moment_s: float | None) -> StackedDurations:
+        """What has ended since, without a trained model; the model after that."""
+        assert self._model is not None
+        self.memory.learn(due)
+        self._settling.learned(due)
+        if due:
+            self._last = order(due[-1])
         anew_at = _last_anew(self._ended + len(due))
         crossing = max(0, anew_at - self._ended)
         self._ended += len(due)
         self._newest.extend(due[:crossing] if crossing else due)
         if crossing:
             self._model = self._untrained(few=False)
-            self._model.replay(_named(sorted(self._newest, key=lambda record: (record.submit_s, *_order(record)))))
+            self._model.replay(_named(sorted(self._newest, key=lambda record: (record.submit_s, *order(record)))))
             self._model.forget_rows()
             self._recalled = {}
             self._newest.extend(due[crossing:])
@@ -137,17 +187,21 @@ class Learner:
         else:
             self._model.observe_unasked(_named(due[crossing:]))
             self._in_flight.forget_ended()
+        return self._model
 
-    def _learn_on(self, model: StackedDurations, due: Sequence[JobRecord]) -> None:
+    def _learn_on(self, due: Sequence[JobRecord]) -> None:
         """What has ended since the model was trained, those that are told of together in order of time."""
+        assert self._model is not None
+        self.memory.learn(due)
         self._in_flight.learned(record.job_id for record in due)
         if due:
-            model.replay(_named(sorted(due[-RECENT_JOBS:], key=lambda record: (record.submit_s, *_order(record)))))
+            self._model.replay(_named(sorted(due[-RECENT_JOBS:], key=lambda record: (record.submit_s, *order(record)))))
 
     def _learn_few(self, model: StackedDurations, due: Sequence[JobRecord], now_s: float) -> None:
         """Each job is asked about as of its submission: those that are told to run before any end after that, the
         others of ``due`` likewise, so that nobody looks back further than has to be."""
-        runs = {each.record.job_id: each for each in (*self._held.told(), *self._in_flight.told())}
+        runs = self._runs()
+        self._hears_starts = self._hears_starts or bool(runs)
         if due:  # of those known late what was said of jobs submitted since their ends is said anew
             for each in runs.values():
                 if each.record.submit_s >= ended_s(due[0]):
@@ -195,11 +249,6 @@ def _last_anew(ended: int) -> int:
 def _named(records: Sequence[JobRecord]) -> list[JobRecord]:
     """Jobs that are learned from together may have the name of one before: each counts."""
     return [replace(each, job_id=f"{each.job_id}#{number}") for number, each in enumerate(records)]
-
-
-def _order(record: JobRecord) -> tuple[float, float, str]:
-    """Jobs are learned from in this order, however they were added."""
-    return ended_s(record), record.submit_s, record.job_id
 
 
 def _run(started: Started) -> tuple[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 
@@ -38,6 +39,12 @@ class Memory:
         self._host = SitePeaks(
             lambda record: record.peak_host_memory_mib, lambda record: _host_guess(*_as_asked(record)), looks
         )
+
+    def copy(self) -> Memory:
+        """The same, to be learned on apart from this one."""
+        other = copy.copy(self)
+        other._gpu, other._host = self._gpu.copy(), self._host.copy()
+        return other
 
     def learn(self, records: Sequence[JobRecord]) -> None:
         """Jobs have ended."""

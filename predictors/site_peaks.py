@@ -6,6 +6,7 @@ of this site takes at all, which all of them share.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -65,6 +66,12 @@ class SitePeaks:
         self._effects = Effects(_START)
         self._names: deque[str] = deque(maxlen=WINDOW_JOBS)
         self._looked_at: dict[int, tuple[JobRecord, Job | None]] = {}
+
+    def copy(self) -> SitePeaks:
+        """The same, to be learned on apart from this one; how jobs were read is kept in common."""
+        other = copy.copy(self)
+        other._effects, other._names = self._effects.copy(), self._names.copy()
+        return other
 
     def learn(self, records: Sequence[JobRecord]) -> None:
         """Jobs have ended; those of which no peak is known are passed over, and those that newer ones put out of the
