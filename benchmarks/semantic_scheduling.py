@@ -63,6 +63,8 @@ POLICY = "core"
 WANTED_QUEUE = 3.0
 #: No cluster is asked for so many times what it has.
 MOST_LOAD = 4.0
+#: Loads are tried from low to high, each so many times the last.
+LOAD_STEP = 1.05
 LOADS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
 EVICTING = Conditions(restarts=Restarts(), size_classes=True)
 KNOWS = ("no hints", "metadata", "source", "oracle")
@@ -152,7 +154,7 @@ def at_queue(case: Case, wanted: float) -> tuple[list[JobRecord], float]:
         records = at_load(case.records, load / case.load)
         if queue(play(case, records, "no hints")) >= wanted:
             return records, load
-        load *= 1.05
+        load *= LOAD_STEP
     raise UserError(f"{len(case.records)} jobs never queue {wanted:g} mean runtimes", "take more --jobs")
 
 

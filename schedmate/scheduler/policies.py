@@ -350,8 +350,10 @@ POLICIES: Mapping[str, Policy] = {
             expected,
             by_bounds,
             reserve_from=never,
-            # No longest: however much waits, who has waited for the starvation bound goes before all others.
-            patience=Patience(plans=1, longest_s=math.inf),
+            # No longest: however much waits, who has waited for the starvation bound goes before all others. More
+            # backlogs than `patient` has: by hints less seems to wait than by limits, and with fewer of them large jobs
+            # would be promoted sooner where there are hints.
+            patience=Patience(plans=1, backlogs=24.0, longest_s=math.inf),
             guarantees=True,
             reservations=1,
             starvation_bound_s=3 * DAY_S,
