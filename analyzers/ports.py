@@ -32,7 +32,8 @@ class HistoryStore(Protocol):
         ...
 
     def news(self, seen: tuple[object, int] | None) -> tuple[tuple[object, int], list[JobRecord]]:
-        """What was added since the mark ``seen`` was given out (None: everything), and the new mark.
+        """What was added since the mark ``seen`` was given out (None: everything), and the new mark; a record that was
+        there is not added by being told again.
 
         The first part of a mark is another object once jobs were taken out: then everything counts as new.
         """

@@ -9,8 +9,8 @@ of when anyone asked:
   submission; between, each job that has ended is asked about just before its end.
 
 Who asks about ever later moments pays for the new jobs only, and now and then for the newest; so does who learns late
-of a job that had ended before a few others (`settled`). All is learned anew for who goes back in time, or learns of a
-job much later than that.
+of a job that had ended before a few others (`settled`). All is learned anew for who goes back in time, learns of a job
+much later than that, or of an end that takes the place of one that was known.
 """
 
 from __future__ import annotations
@@ -58,8 +58,10 @@ class Learner:
         self._ended = 0
         self._newest: deque[JobRecord] = deque(maxlen=RECENT_JOBS)
         self._settling = Settling()
-        #: How many jobs the history has told of since all was learned anew; whether starts were told of meanwhile.
+        #: How many jobs the history must hold by what it has told of since all was learned anew, and those of them that
+        #: had not ended; whether starts were told of meanwhile.
         self._told = 0
+        self._open: set[str] = set()
         self._hears_starts = False
         self._in_flight = InFlight() if in_flight is None else in_flight
         #: Those that the history holds as still running.
@@ -71,15 +73,17 @@ class Learner:
 
     def at(self, moment_s: float | None) -> StackedDurations:
         """The model with all that had ended by ``moment_s`` (None: with everything)."""
+        held = len(self._history)  # before its news: what is added meanwhile must not hide what was replaced
         mark, news = self._history.news(self._mark)
         same = self._mark is not None and mark[0] is self._mark[0]
         self._mark = mark
         behind = self._model is not None and moment_s is not None and moment_s < self._model.latest_s
-        self._told += len(news)
-        if self._model is None or not same or behind or not self._in_order(news):
+        by_other = self._uses_trained != self._may_use_trained(moment_s)
+        self._hear_of(news)
+        if self._model is None or not same or behind or by_other or not self._in_order(news, held):
             self._start(moment_s)
-            news = self._history.news(None)[1]
-            self._told = len(news)
+            self._mark, news = self._history.news(None)
+            self._hear_of(news)
             known = [each for each in news if each.duration_s is not None and ended_s(each) <= self._known_to_s]
             self.memory.learn(sorted(known, key=order))
         for record in news:
@@ -95,7 +99,7 @@ class Learner:
         return self._model
 
     def _start(self, moment_s: float | None) -> None:
-        self._uses_trained = self._trained is not None and (moment_s is None or self._trained.latest_s <= moment_s)
+        self._uses_trained = self._may_use_trained(moment_s)
         self._model = copy.deepcopy(self._trained) if self._uses_trained else self._untrained()
         assert self._model is not None
         self._known_to_s = self._model.latest_s
@@ -106,25 +110,38 @@ class Learner:
         self._held = InFlight()
         self._recalled = {}
         self._settling = Settling()
+        self._told = 0
+        self._open = set()
         self._hears_starts = False
         self.memory = Memory()
+
+    def _may_use_trained(self, moment_s: float | None) -> bool:
+        """Whether there is a trained model that knows of nothing after that moment."""
+        return self._trained is not None and (moment_s is None or self._trained.latest_s <= moment_s)
+
+    def _hear_of(self, news: Sequence[JobRecord]) -> None:
+        """Count them: a job that had not ended may change or end, and is no other job then."""
+        for record in news:
+            self._told += record.job_id not in self._open
+            (self._open.add if record.duration_s is None else self._open.discard)(record.job_id)
 
     def _untrained(self, *, few: bool = True) -> StackedDurations:
         return StackedDurations(queue_known=False, trains=False, by_site=few)
 
-    def _in_order(self, news: Sequence[JobRecord]) -> bool:
+    def _in_order(self, news: Sequence[JobRecord], held: int) -> bool:
         """Whether none of these had ended before others that were learned from without it; or those were forgotten
-        now, and will be learned from again."""
+        now, and will be learned from again. ``held``: how many jobs the history holds."""
         if self._uses_trained:
             return True
+        if self._told > held:  # one took the place of a job that had ended: nothing says which
+            return False
         first = min((order(each) for each in news if each.duration_s is not None), default=self._last)
         return first >= self._last or self._go_back(first, news)
 
     def _go_back(self, first: Order, news: Sequence[JobRecord]) -> bool:
         """To before the job of that order; False where nothing was kept of then, or it may not be what it would be."""
         found = self._settling.before(first)
-        # Where a job takes the place of one that was learned from, nothing says which.
-        if found is None or self._told != len(self._history):
+        if found is None:
             return False
         settled, again = found
         if settled.few and (self._runs() or self._hears_starts or any(each.duration_s is None for each in news)):

@@ -32,7 +32,7 @@ def end_s(record: JobRecord) -> float:
 
 
 class HistoryIndex:
-    """Ended jobs in memory, searchable. A record with a known ``job_id`` replaces the old one."""
+    """Ended jobs in memory, searchable. A record with a known ``job_id`` replaces the old one; the same is no news."""
 
     def __init__(self) -> None:
         self._records: list[JobRecord | None] = []
@@ -52,6 +52,8 @@ class HistoryIndex:
         """Take one record; it is filed at the next search, so that reading a history costs no more than reading it."""
         old = self._row_of.get(record.job_id)
         if old is not None:
+            if self._records[old] == record:
+                return
             self._records[old] = None
         row = len(self._records)
         self._records.append(record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -17,6 +18,7 @@ from predictors import Predictor, learner, settled
 from predictors.in_flight import InFlight
 from predictors.learner import Learner, _last_anew
 from predictors.stacked import FIRST_TRAINING_JOBS, ended_s
+from predictors.training import trained_on
 
 FACTS: dict[str, JsonValue] = {"framework": "pytorch", "epochs": 3}
 KNOWN = SourceFacts({name: Fact(value, 0.9) for name, value in FACTS.items()})
@@ -169,3 +171,82 @@ def test_a_job_that_takes_the_place_of_one_learned_from_is_not_learned_from_twic
         corrected = replace(jobs[place], duration_s=(jobs[place].duration_s or 0.0) - 1.0, outcome="cancelled")
         history.add([corrected])
         assert told(predictor) == told(Predictor(MemoryHistoryStore([*jobs[:place], corrected, *jobs[place + 1 :]])))
+
+
+#: Of a job that was known to have ended: what is recorded of it now.
+CHANGES = {
+    "the very same": {},
+    "another end": {"outcome": "cancelled"},
+    "it ended later": {"duration_s": 1e6},
+    "it ended earlier": {"duration_s": 1.0},
+    "it runs again": {"duration_s": None, "outcome": None},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("place", [5, 35, 39])
+@pytest.mark.parametrize("asked_of", [10, 39])
+def test_what_is_recorded_of_a_job_again_takes_the_place_of_what_was(
+    change: dict[str, Any], place: int, asked_of: int
+) -> None:
+    """Whether it was learned from, had been the last, or had not ended yet by the moment that was asked of."""
+    jobs = many(40)
+    again = replace(jobs[place], **change)
+    history = MemoryHistoryStore(jobs)
+    predictor = Predictor(history)
+    predictor.predict(replace(ASKED, submit_s=ended_s(jobs[asked_of])), KNOWN)
+    history.add([again])
+    assert told(predictor) == told(Predictor(MemoryHistoryStore([*jobs[:place], *jobs[place + 1 :], again])))
+
+
+def test_that_a_job_still_ran_when_it_was_recorded_first_hides_no_end_that_is_corrected_and_makes_nothing_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    starts = Starts()
+    monkeypatch.setattr(Learner, "_start", lambda learns, moment_s: starts(learns, moment_s))
+    jobs = many(60)
+    waits = [replace(each, duration_s=None, outcome=None) for each in (jobs[50], jobs[51])]
+    history = MemoryHistoryStore([*jobs[:50], *waits])
+    predictor = Predictor(history)
+    told(predictor)
+    for each in (jobs[51], jobs[50]):
+        history.add([each])
+        told(predictor)
+    assert starts.count == 1
+    corrected = replace(jobs[52], outcome="cancelled")
+    history.add([jobs[52]])
+    told(predictor)
+    history.add([corrected, jobs[53]])
+    assert told(predictor) == told(Predictor(MemoryHistoryStore([*jobs[:52], corrected, jobs[53]])))
+
+
+class AddsMeanwhile(MemoryHistoryStore):
+    """Another process adds a job just after the news were told for the first time."""
+
+    def __init__(self, records: list[JobRecord], added: JobRecord) -> None:
+        super().__init__(records)
+        self.left = [added]
+
+    def news(self, seen: tuple[object, int] | None) -> tuple[tuple[object, int], list[JobRecord]]:
+        found = super().news(seen)
+        if self.left:
+            self.add([self.left.pop()])
+        return found
+
+
+def test_a_job_that_is_added_while_all_is_learned_anew_is_learned_from_once() -> None:
+    jobs = many(40)
+    predictor = Predictor(AddsMeanwhile(jobs[:39], jobs[39]))
+    assert told(predictor) == told(predictor) == told(Predictor(MemoryHistoryStore(jobs)))
+
+
+def test_the_trained_model_is_used_again_after_one_asked_about_a_moment_that_it_can_not_be_asked_of() -> None:
+    jobs = many(FIRST_TRAINING_JOBS + 60)
+    model = trained_on(sorted(jobs[:-30], key=lambda each: each.submit_s), trees=5)
+    history = MemoryHistoryStore(jobs)
+    predictor = Predictor(history, model)
+    before = told(predictor)
+    early = replace(ASKED, submit_s=model.latest_s - 1.0)
+    said = predictor.predict(early, KNOWN)
+    assert said == Predictor(history).predict(early, KNOWN)
+    assert told(predictor) == before
