@@ -14,6 +14,7 @@ from threading import Lock
 
 import numpy as np
 
+from analyzers.history.codec import LARGEST_FLOAT, MAX_NUMBER
 from analyzers.ports import HistoryStore
 from analyzers.types import JobRecord, SourceFacts, Submission
 from predictors import reasons
@@ -63,9 +64,9 @@ class Predictor:
 
         ``submission.submit_s``, where set, is the moment of asking on the history's clock: only jobs ended by then
         count. ``running``: the job has started; then ``remaining_s`` says how long it still will. `UserError` where a
-        number of either is not finite.
+        number of either is not finite, too large to reckon with, or below 0 where none can be.
         """
-        _check_finite(submission, running)
+        _check_numbers(submission, running)
         with self._turn, small_matrices():
             return self._predict(submission, facts, running)
 
@@ -119,18 +120,27 @@ def predict(submission: Submission, facts: SourceFacts, history: HistoryStore) -
     return Predictor(history).predict(submission, facts)
 
 
-def _check_finite(submission: Submission, running: Running | None) -> None:
-    """Of a limit or a moment that is no number nothing follows but more of the kind."""
-    told: dict[str, float | None] = {
-        name: getattr(submission, name) for name in ("limit_s", "submit_s", "gpus", "nodes")
-    }
+def _check_numbers(submission: Submission, running: Running | None) -> None:
+    """Of a limit or a moment that is no number, or none that can be, nothing follows but more of the kind."""
+    _check_number("limit_s", submission.limit_s, least=0.0)
+    _check_number("gpus", submission.gpus, least=0.0, most=MAX_NUMBER)
+    _check_number("nodes", submission.nodes, least=0.0, most=MAX_NUMBER)
+    _check_number("submit_s", submission.submit_s)
     if running is not None:
         low_s, high_s = running.left_range_s or (None, None)
-        told |= {"elapsed_s": running.elapsed_s, "left_s": running.left_s}
-        told |= {"left_range_s (low)": low_s, "left_range_s (high)": high_s}
-    for name, value in told.items():
-        if value is not None and not -math.inf < value < math.inf:
-            raise UserError(f"the job's {name} is {value}, which is no finite number", "correct it or leave it out")
+        _check_number("elapsed_s", running.elapsed_s)
+        _check_number("left_s", running.left_s)
+        _check_number("left_range_s (low)", low_s)
+        _check_number("left_range_s (high)", high_s)
+
+
+def _check_number(name: str, value: float | None, least: float = -LARGEST_FLOAT, most: float = LARGEST_FLOAT) -> None:
+    if value is not None and not least <= value <= most:
+        told = value if isinstance(value, float) or abs(value) <= LARGEST_FLOAT else "too large"  # has too many digits
+        raise UserError(
+            f"the job's {name} is {told}, which is no finite number from {least:g} to {most:g}",
+            "correct it or leave it out",
+        )
 
 
 def as_record(submission: Submission, facts: SourceFacts, now_s: float) -> JobRecord:

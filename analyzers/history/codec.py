@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
+import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from operator import attrgetter
@@ -25,9 +25,15 @@ _SIZES = (
 )  # fmt: skip
 _COUNTS = ("nodes", "gpu_milli", "attempts")
 _ALL_NUMBERS = ("submit_s", "duration_s", "gpus", *_NUMBERS, *_COUNTS)
+#: Times, and what is multiplied.
+_ADDED_UP = frozenset(("submit_s", "duration_s", "start_s", "end_s", "ran_so_far_s", "gpus"))
+#: Those of which a record that is below 0 is refused.
+_NEVER_BELOW_0 = frozenset(("duration_s", "gpus", *_COUNTS))
 _numbers_of = attrgetter(*_ALL_NUMBERS)
 #: Larger numbers are garbage and would overflow further on; the comparison also refuses NaN and infinities.
-_MAX_NUMBER = 1e15
+MAX_NUMBER = 1e15
+#: Comparing with it is exact, also of a whole number that is larger.
+LARGEST_FLOAT = sys.float_info.max
 _OUTCOMES = frozenset(get_args(Outcome))
 _STATES = frozenset(get_args(State))
 
@@ -96,12 +102,18 @@ def _check(values: Mapping[str, Any]) -> None:
         raise BadRecordError("facts is no object")
 
 
-def check_finite(record: JobRecord) -> None:
-    """`BadRecordError` where a number of the record is none (NaN) or has no end; what else there may be to say of a
-    record is `encode`'s."""
+def check_numbers(record: JobRecord) -> None:
+    """`BadRecordError` where a number of the record is none (NaN), or one that can not be reckoned with: too large for
+    a float or, of those that are added up, for a sum; or below 0 where nothing can be. What else there may be to say
+    of a record is `encode`'s: of the others an absurd one says nothing, and the record is good without."""
     for name, value in zip(_ALL_NUMBERS, _numbers_of(record), strict=True):
-        if value is not None and not -math.inf < value < math.inf:
+        if value is None:
+            continue
+        most = MAX_NUMBER if name in _ADDED_UP else LARGEST_FLOAT
+        if not -most <= value <= most:
             raise BadRecordError(f"{name} is no number")
+        if value < 0 and name in _NEVER_BELOW_0:
+            raise BadRecordError(f"{name} is no number of 0 or more")
 
 
 @lru_cache(65_536)  # names and commands repeat
@@ -110,8 +122,8 @@ def _redacted(text: str) -> str:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and -_MAX_NUMBER <= value <= _MAX_NUMBER
+    return isinstance(value, int | float) and not isinstance(value, bool) and -MAX_NUMBER <= value <= MAX_NUMBER
 
 
 def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_NUMBER
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_NUMBER

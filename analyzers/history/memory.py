@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from analyzers.history.codec import BadRecordError, check_finite
+from analyzers.history.codec import BadRecordError, check_numbers
 from analyzers.history.index import HistoryIndex
 from analyzers.types import JobRecord, Submission
 from prompts.errors import UserError
@@ -20,12 +20,13 @@ class MemoryHistoryStore:
     def add(self, records: Iterable[JobRecord]) -> int:
         """Add records; one with a known ``job_id`` replaces the old. Returns how many were taken.
 
-        All or none: a number that is not finite raises `UserError`, as it does where a history is kept in a file.
+        All or none: a number that is not finite, too large to reckon with or below 0 where none can be raises
+        `UserError`, as it does where a history is kept in a file.
         """
         taken = list(records)
         for record in taken:
             try:
-                check_finite(record)
+                check_numbers(record)
             except BadRecordError as error:
                 raise UserError(f"job {record.job_id!r} can not be stored: {error}", "correct the record") from None
         for record in taken:

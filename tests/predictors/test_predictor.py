@@ -179,6 +179,26 @@ def test_what_is_no_finite_number_is_refused_in_one_line_and_nothing_is_learned_
     assert predictor.predict(asked(limit_s=600.0), NOTHING, Running(30.0)) == before
 
 
+@pytest.mark.parametrize("count", [0, 20])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, 10**5_000) for name in ("limit_s", "gpus", "nodes", "submit_s", "elapsed_s", "left_s")),
+        *((name, value) for name in ("gpus", "nodes") for value in (1e16, -1)),
+        *(("limit_s", value) for value in (-1.0, -1e300)),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_what_can_not_be_reckoned_with_is_refused_in_one_line(count: int, name: str, value: float) -> None:
+    predictor = Predictor(MemoryHistoryStore(many(count)))
+    with pytest.raises(UserError) as told:
+        if name in ("elapsed_s", "left_s"):
+            predictor.predict(asked(), NOTHING, replace(Running(30.0), **{name: value}))
+        else:
+            predictor.predict(replace(asked(), **{name: value}), NOTHING)
+    assert f"the job's {name} is " in str(told.value) and "\n" not in str(told.value) and len(str(told.value)) < 200
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300])
 def test_facts_that_are_no_numbers_count_as_not_known(value: float) -> None:
     predictor = Predictor(MemoryHistoryStore(many(20)))

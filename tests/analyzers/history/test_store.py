@@ -186,6 +186,31 @@ def test_a_number_that_is_not_finite_is_refused_in_one_line_wherever_a_history_i
         assert len(store) == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, 10**400) for name in NUMBERS),
+        *((name, value) for name in ("submit_s", "duration_s", "start_s", "end_s", "gpus") for value in (1e16, -1e300)),
+    ],
+)
+def test_a_number_that_is_too_large_is_refused_wherever_a_history_is_kept(
+    tmp_path: Path, name: str, value: float
+) -> None:
+    """Two of the largest added have no end, and larger whole numbers are no floats."""
+    for store in (FileHistoryStore(tmp_path / "h.jsonl"), MemoryHistoryStore()):
+        with pytest.raises(UserError, match=f"job 'b' can not be stored: {name} is no "):
+            store.add([job("a"), replace(job("b"), **{name: value})])
+        assert len(store) == 0
+
+
+@pytest.mark.parametrize("name", ["duration_s", "gpus", "nodes", "gpu_milli", "attempts"])
+def test_where_nothing_can_be_below_0_it_is_refused_wherever_a_history_is_kept(tmp_path: Path, name: str) -> None:
+    for store in (FileHistoryStore(tmp_path / "h.jsonl"), MemoryHistoryStore()):
+        with pytest.raises(UserError, match=f"{name} is no (whole )?number"):
+            store.add([replace(job("b"), **{name: -1})])
+        store.add([replace(job("b"), **{name: 0})])
+
+
 def test_every_number_of_a_record_is_looked_at() -> None:
     hints = get_type_hints(JobRecord)
     assert {name for name, hint in hints.items() if {int, float} & {hint, *get_args(hint)}} == set(NUMBERS)
