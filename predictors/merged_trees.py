@@ -51,7 +51,7 @@ class BoostedModels:
         if len(rows) <= FEW_ROWS:
             if not self._tried:
                 self._merged, self._tried = merged(self._models), True
-            if self._merged is not None:
+            if self._merged is not None and rows.shape[1:] == (self._merged.width,):
                 return self._merged.predict(rows)
         return _asked(self._models, rows)
 
@@ -71,6 +71,8 @@ class MergedTrees:
     roots: NDArray[np.intp]
     #: Of each output, before its first tree.
     baseline: Floats
+    #: How many features a row has: of another number scikit-learn says so, the walk would read the next row's.
+    width: int
     #: The most steps from a root to a leaf.
     depth: int
     #: Of each model what makes its answer of its outputs, and which those are.
@@ -106,7 +108,7 @@ def merged(models: Sequence[Any]) -> MergedTrees | None:
     """The trees of fitted models in one; None where these are not laid out as expected, or the answers differ."""
     try:
         found = _read(models)
-        rows = _rows_to_try(found, models[0].n_features_in_)
+        rows = _rows_to_try(found)
         alike = all(map(np.array_equal, found.predict(rows), _asked(models, rows)))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # of another release
         return None
@@ -148,6 +150,7 @@ def _read(models: Sequence[Any]) -> MergedTrees:
         value=nodes["value"].copy(),
         roots=roots,
         baseline=np.concatenate([model._baseline_prediction.ravel() for model in models]),
+        width=models[0].n_features_in_,
         depth=_depth(children, leaf, begins),
         losses=tuple(model._loss for model in models),
         outputs=tuple(slice(low, high) for low, high in pairwise(widths)),
@@ -165,10 +168,10 @@ def _depth(children: NDArray[np.intp], leaf: NDArray[np.bool_], roots: NDArray[n
     return depth
 
 
-def _rows_to_try(trees: MergedTrees, width: int) -> Floats:
+def _rows_to_try(trees: MergedTrees) -> Floats:
     """Made rows, the same ones every time."""
     draws = np.random.default_rng(0)
-    rows = draws.normal(0.0, 10.0, (_TRIED_ROWS, width))
+    rows = draws.normal(0.0, 10.0, (_TRIED_ROWS, trees.width))
     inner = np.flatnonzero(trees.children[::2] != np.arange(len(trees.value)))
     for feature in np.unique(trees.feature[inner]):
         known = trees.threshold[inner[trees.feature[inner] == feature]]

@@ -115,6 +115,16 @@ def test_single_rows_are_walked_and_many_are_not(models: list[Any], monkeypatch:
     assert asked == [FEW_ROWS + 1] * len(models)
 
 
+@pytest.mark.parametrize("width", [_WIDTH - 1, _WIDTH + 1])
+def test_rows_of_another_width_are_refused_as_the_models_do(models: list[Any], width: int) -> None:
+    """A walk would read on in the next row."""
+    together = BoostedModels(models)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="features"):
+            together.predict(np.zeros((2, width)))
+    assert _alike(together.predict(_jobs(1)), _own_answers(models, _jobs(1)))
+
+
 def _without_predictors(model: Any) -> None:
     model._predictors = None
 
