@@ -114,7 +114,7 @@ class InFlight:
         """The `LOOKED_AT` that had started first of those in flight at that moment, the first first."""
         running = (
             each
-            for job_id, each in self._jobs.items()
+            for job_id, each in list(self._jobs.items())  # other threads may tell of more meanwhile
             if each.first_s < moment_s < self._ends_s.get(job_id, math.inf) and not each.lost(moment_s)
         )
         return longest(running)

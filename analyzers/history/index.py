@@ -64,7 +64,8 @@ class HistoryIndex:
     def news(self, seen: int) -> tuple[int, list[JobRecord]]:
         """What was added after the first ``seen`` additions, in that order and without what was replaced since; and the
         number of additions to ask with the next time."""
-        return len(self._records), [record for record in self._records[seen:] if record is not None]
+        added = self._records[seen:]  # before they are counted: another thread may add more meanwhile
+        return seen + len(added), [record for record in added if record is not None]
 
     def _file_waiting(self) -> None:
         """File what was added since the last search: one by one in place, or many at once and then sorted."""

@@ -32,6 +32,17 @@ def asked(at_s: float, user: str = "ann") -> Submission:
     return Submission("", user=user, name="train", gpus=1, submit_s=at_s)
 
 
+class TellsOfAnother(str):
+    """The id of a job: when it is looked for, another job starts, as if told of by another thread."""
+
+    starts: InFlight
+
+    def __hash__(self) -> int:
+        if hasattr(self, "starts"):
+            self.starts.started(job(len(self.starts), 0.0), 0.0)
+        return super().__hash__()
+
+
 def flying(running: list[JobRecord]) -> InFlight:
     starts = InFlight()
     for record in running:
@@ -212,3 +223,12 @@ def test_those_that_last_stand_for_what_is_longer() -> None:
     halves = np.repeat(lasting, 2), np.full(2 * len(lasting), 0.5)
     assert np.allclose(outlasting(Mixture(seen, np.ones(len(seen))), *halves, 1.0).weights, whole.weights)
     assert outlasting(Mixture(seen, np.ones(len(seen))), np.zeros(0), np.zeros(0), 1.0).points is seen
+
+
+def test_a_start_may_be_told_while_others_are_looked_at() -> None:
+    starts = flying([job(number, 0.0) for number in range(3)])
+    name = TellsOfAnother("told")
+    starts.started(replace(job(9, 1.0), job_id=name), 1.0)
+    name.starts = starts
+    assert [each.record.job_id for each in starts.at(HOUR_S)] == ["0", "1", "2", "told"]
+    assert len(starts) > 4

@@ -7,7 +7,7 @@ import multiprocessing
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from hypothesis import given, settings
@@ -344,3 +344,23 @@ def test_a_size_below_nothing_is_not_known_and_the_job_is_kept(name: str) -> Non
     line = json.dumps({"job_id": "a", "submit_s": -5, "duration_s": 10, "gpus": 1, name: -1})
     assert decode(line) == job("a", -5)
     assert getattr(decode(line.replace(": -1}", ": 0}")), name) == 0
+
+
+class AddedMeanwhile(list[JobRecord | None]):
+    """Another thread adds a job just before the records are looked at for the first time."""
+
+    left = (job("late"),)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice) and self.left:
+            self.append(self.left[0])
+            self.left = ()
+        return super().__getitem__(at)
+
+
+def test_what_is_added_while_news_are_told_is_news_once() -> None:
+    store = MemoryHistoryStore([job("a"), job("b")])
+    store._index._records = AddedMeanwhile(store._index._records)
+    mark, first = store.news(None)
+    _, second = store.news(mark)
+    assert [each.job_id for each in (*first, *second)] == ["a", "b", "late"]
