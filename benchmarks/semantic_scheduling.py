@@ -10,6 +10,8 @@ core is told
 - *no hints*: the limits alone;
 - *metadata*: predictions from user, tenant, name, GPUs and limit, and the history of ended jobs by these;
 - *source*: the same with the source tree and the launch command read, and the history by what they say;
+- *whole runs*: how long each job runs if it does not break off (within its limit), to the second: as much as the best
+  reader of source could know;
 - *oracle*: the true runtimes.
 
 Predictions learn from nothing but the jobs that have ended by then in that very replay. *Evicting* is the same once
@@ -41,10 +43,11 @@ from benchmarks.semantic_picture import svg
 from prompts.errors import UserError
 from schedmate.demo.history import WalkedHints
 from schedmate.pipeline import Pipeline
-from schedmate.scheduler import ClusterSpec
+from schedmate.scheduler import ClusterSpec, Hints, Job
 from schedmate.simulator import Estimates, Perfect, Requested, Result, simulate
 from schedmate.simulator.conditions import Conditions
 from schedmate.simulator.estimates import Restarts
+from schedmate.simulator.estimates import told as told_by
 from schedmate.simulator.load import at_load
 from schedmate.workload import Generator, SemanticGenerator, Truth, WorkloadSpec
 from schedmate.workload.folder import OutFolder
@@ -67,7 +70,8 @@ MOST_LOAD = 4.0
 LOAD_STEP = 1.05
 LOADS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
 EVICTING = Conditions(restarts=Restarts(), size_classes=True)
-KNOWS = ("no hints", "metadata", "source", "oracle")
+WHOLE_RUNS = "whole runs"
+KNOWS = ("no hints", "metadata", "source", WHOLE_RUNS, "oracle")
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,28 @@ def kept(name: str, seed: int, jobs: int, folder: Path | None) -> Case:
     return case
 
 
+class WholeRuns:
+    """Knows how long every job runs that does not break off, and not which do."""
+
+    name = WHOLE_RUNS
+    learns = False
+
+    def __init__(self, truth: Mapping[str, Truth]) -> None:
+        self._truth = truth
+
+    def job(self, record: JobRecord) -> Job:
+        """Estimate and hints are the whole run, at most the limit."""
+        truth = self._truth[record.job_id]
+        whole_s = truth.duration_s
+        if truth.outcome != "completed" or truth.stopped_early:
+            whole_s = max(whole_s, truth.startup_s + truth.steps_planned * truth.step_s)
+        whole_s = min(whole_s, record.requested_s or math.inf)
+        return told_by(record, Hints(whole_s, whole_s, self.name))
+
+    def ended(self, record: JobRecord) -> None:
+        """Nothing to learn."""
+
+
 def play(case: Case, records: Sequence[JobRecord], knows: str, conditions: Conditions = Conditions()) -> Result:
     """One replay; ``knows`` is one of `KNOWS`."""
     return simulate(records, CLUSTER, POLICY, estimates(case, records, knows), conditions=conditions)
@@ -130,6 +156,8 @@ def estimates(case: Case, records: Sequence[JobRecord], knows: str) -> Estimates
         return Requested()
     if knows == "oracle":
         return Perfect()
+    if knows == WHOLE_RUNS:
+        return WholeRuns(case.truth)
     asked = {record.job_id: replace(case.submissions[record.job_id], submit_s=record.submit_s) for record in records}
     if knows == "source":
         return WalkedHints(Pipeline(MemoryHistoryStore()), asked, case.facts, case.truth)
@@ -186,7 +214,8 @@ class Measured:
         if path is not None and path.exists():
             for line in path.read_text().splitlines():
                 of, row_of = json.loads(line)
-                self._rows[of] = Row(**row_of)
+                if set(KNOWS) <= row_of["plain"].keys():  # of an earlier release where there is less
+                    self._rows[of] = Row(**row_of)
 
     def row(self, of: str, measure: Callable[[], Row]) -> Row:
         """The row that is kept under this name, else the one that is measured now. Raises what ``measure`` raises."""
@@ -252,10 +281,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--svg", type=Path, help="file for a picture of the curve")
     asked = parser.parse_args(words)
     measured, curves = Measured(asked.out), dict[tuple[str, str], list[tuple[float, float]]]()
-    print(
-        f"{'generator':<12} {'load':>5} {'queue':>6} {'':<9} {'metadata':>13} {'source':>13} {'oracle':>13} "
-        f"{'closed':>8} {'source/plain':>14}"
-    )
+    heads = "".join(f"{knows:>14}" for knows in KNOWS[1:])
+    print(f"{'generator':<12} {'load':>5} {'queue':>6} {'':<9} {heads} {'closed':>8} {'source/plain':>14}")
     for name in asked.generator or tuple(GENERATORS):
         by_load: dict[int, list[Row]] = {}
         for seed in range(asked.first, asked.first + asked.seeds):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from benchmarks.semantic_scheduling import KNOWS, Case, at_queue, estimates, make, play, queue, row, told
+from benchmarks.semantic_scheduling import KNOWS, Case, Measured, at_queue, estimates, make, play, queue, row, told
 from prompts.errors import UserError
 from schedmate.workload import SemanticGenerator, WorkloadSpec
 
@@ -47,3 +49,26 @@ def test_ratios_are_those_of_mean_jct(case: Case) -> None:
     assert "1.00 ±0.00" in plain
     assert "1.60 ±0.00" in evicting
     assert evicting.rstrip().endswith("2.00 ±0.00")
+
+
+def test_who_knows_whole_runs_knows_not_which_break_off(case: Case) -> None:
+    said = estimates(case, case.records, "whole runs")
+    for record in case.records:
+        truth, told_s = case.truth[record.job_id], said.job(record).estimate_s or 0.0
+        assert told_s <= (record.requested_s or math.inf)
+        if truth.outcome == "completed" and not truth.stopped_early:
+            assert told_s == min(truth.duration_s, record.requested_s or math.inf)
+        else:
+            assert told_s >= min(truth.duration_s, record.requested_s or math.inf)
+    broken = [case.truth[record.job_id] for record in case.records if record.outcome == "failed"]
+    assert any(truth.duration_s < 0.5 * truth.steps_planned * truth.step_s for truth in broken)
+
+
+def test_rows_of_an_earlier_release_are_measured_again(case: Case, tmp_path: Path) -> None:
+    found = row(case, case.records, 1.0, evicts=False)
+    measured = Measured(tmp_path / "rows.jsonl")
+    assert measured.row("a", lambda: found) == found
+    assert Measured(tmp_path / "rows.jsonl").row("a", lambda: replace(found, load=2.0)) == found
+    less = replace(found, plain={key: value for key, value in found.plain.items() if key != "whole runs"})
+    Measured(tmp_path / "old.jsonl").row("a", lambda: less)
+    assert Measured(tmp_path / "old.jsonl").row("a", lambda: found) == found
