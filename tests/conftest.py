@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +21,11 @@ SHARED = Path(os.environ.get("SCHEDMATE_SHARED", ROOT.parent / "shared"))
 settings.register_profile("same", derandomize=True, suppress_health_check=[HealthCheck.too_slow])  # of a busy machine
 settings.register_profile("new", print_blob=True)
 settings.load_profile("new" if "SCHEDMATE_FUZZ_EXAMPLES" in os.environ else "same")
+
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and every program that they start as well.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def need(condition: object, reason: str) -> None:
