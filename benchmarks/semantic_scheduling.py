@@ -44,6 +44,7 @@ from prompts.errors import UserError
 from schedmate.demo.history import WalkedHints
 from schedmate.pipeline import Pipeline
 from schedmate.scheduler import ClusterSpec, Hints, Job
+from schedmate.scheduler.policies import Policy
 from schedmate.simulator import Estimates, Perfect, Requested, Result, simulate
 from schedmate.simulator.conditions import Conditions
 from schedmate.simulator.estimates import Restarts
@@ -66,8 +67,6 @@ POLICY = "core"
 WANTED_QUEUE = 3.0
 #: No cluster is asked for so many times what it has.
 MOST_LOAD = 4.0
-#: Loads are tried from low to high, each so many times the last.
-LOAD_STEP = 1.05
 LOADS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
 EVICTING = Conditions(restarts=Restarts(), size_classes=True)
 WHOLE_RUNS = "whole runs"
@@ -85,9 +84,14 @@ class Case:
 
     @property
     def load(self) -> float:
-        """GPU time asked for over GPU time offered from the first to the last submission."""
-        asked = sum(record.gpus * (record.duration_s or 0.0) for record in self.records)
-        return asked / (GPUS * (self.records[-1].submit_s - self.records[0].submit_s))
+        """As `load_of` its records."""
+        return load_of(self.records)
+
+
+def load_of(records: Sequence[JobRecord]) -> float:
+    """GPU time asked for over GPU time offered from the first to the last submission."""
+    asked = sum(record.gpus * (record.duration_s or 0.0) for record in records)
+    return asked / (GPUS * (records[-1].submit_s - records[0].submit_s))
 
 
 def make(generator: Generator[Any]) -> Case:
@@ -171,19 +175,21 @@ def queue(result: Result) -> float:
     return float(result.waiting_s.mean() / result.runtime_s.mean())
 
 
-def at_queue(case: Case, wanted: float) -> tuple[list[JobRecord], float]:
-    """The records at the lowest load at which the core without hints queues that long, and that load.
+def at_queue(
+    records: Sequence[JobRecord], wanted: float, policy: Policy | str = POLICY
+) -> tuple[list[JobRecord], float]:
+    """The records at the lowest load at which the policy (the core) without hints queues that long, and that load.
 
     Queueing does not grow steadily with load on a short trace, so loads are tried from low to high in steps of 5 %.
     Raises `UserError` where the jobs are too few to queue that long however fast they arrive.
     """
-    load = 0.5
+    load, own = 0.5, load_of(records)
     while load < MOST_LOAD:
-        records = at_load(case.records, load / case.load)
-        if queue(play(case, records, "no hints")) >= wanted:
-            return records, load
-        load *= LOAD_STEP
-    raise UserError(f"{len(case.records)} jobs never queue {wanted:g} mean runtimes", "take more --jobs")
+        found = at_load(records, load / own)
+        if queue(simulate(found, CLUSTER, policy, Requested())) >= wanted:
+            return found, load
+        load *= 1.05
+    raise UserError(f"{len(records)} jobs never queue {wanted:g} mean runtimes", "take more --jobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +240,7 @@ def rows(name: str, seed: int, asked: argparse.Namespace, measured: Measured) ->
 
         def at_three() -> Row:
             case = kept(name, seed, asked.jobs, asked.keep)
-            return row(case, *at_queue(case, WANTED_QUEUE), not asked.plain)
+            return row(case, *at_queue(case.records, WANTED_QUEUE), not asked.plain)
 
         yield measured.row(f"{of} queue {WANTED_QUEUE:g}", at_three)
         return

@@ -24,11 +24,11 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from statistics import fmean, geometric_mean
 
 from analyzers.types import JobRecord
-from benchmarks.semantic_scheduling import CLUSTER, GENERATORS, LOAD_STEP, MOST_LOAD, WANTED_QUEUE, queue
+from benchmarks.replay import Case as TraceCase
+from benchmarks.semantic_scheduling import CLUSTER, GENERATORS, WANTED_QUEUE, at_queue, load_of
 from prompts.errors import UserError
 from schedmate.scheduler import POLICIES, ClusterSpec
 from schedmate.scheduler.policies import DAY_S, Patience
@@ -77,16 +77,9 @@ def synthetic(name: str, seed: int, jobs: int, at: float | None) -> tuple[list[J
     """
     generator = GENERATORS[name](WorkloadSpec(seed=seed, jobs=jobs))
     records = [record_of(job.ask, job.truth) for job in generator.jobs()]
-    asked_s = sum(record.gpus * (record.duration_s or 0.0) for record in records)
-    span_s, load = records[-1].submit_s - records[0].submit_s, 0.5
     if at is not None:
-        return at_load(records, at * CLUSTER.gpus * span_s / asked_s), at
-    while load < MOST_LOAD:
-        found = at_load(records, load * CLUSTER.gpus * span_s / asked_s)
-        if queue(simulate(found, CLUSTER, OF_OLD, Requested())) >= WANTED_QUEUE:
-            return found, load
-        load *= LOAD_STEP
-    raise UserError(f"{jobs} jobs never queue {WANTED_QUEUE:g} mean runtimes", "take more --jobs")
+        return at_load(records, at / load_of(records)), at
+    return at_queue(records, WANTED_QUEUE, OF_OLD)
 
 
 def measured(records: Sequence[JobRecord], cluster: ClusterSpec) -> dict[tuple[str, str], Waits]:
@@ -117,12 +110,10 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--first", type=int, default=1, help="the first seed (default 1)")
     parser.add_argument("--jobs", type=int, default=2000, help="jobs of a workload (default 2000)")
     parser.add_argument("--load", type=float, help="a load in place of the one at which they queue for long")
-    parser.add_argument("--trace", help="a trace and its cluster, such as itp_c04.csv.gz:80x8")
+    parser.add_argument("--trace", type=TraceCase.parse, help="a trace and its cluster, such as itp_c04.csv.gz:80x8")
     asked = parser.parse_args(words)
     if asked.trace is not None:
-        path, _, shape = asked.trace.rpartition(":")
-        nodes, gpus = (int(number) for number in shape.split("x"))
-        print("\n".join(table([measured(list(open_trace(Path(path))[0]), ClusterSpec.uniform(nodes, gpus))])))
+        print("\n".join(table([measured(list(open_trace(asked.trace.trace)[0]), asked.trace.cluster)])))
         return
     for name in asked.generator or tuple(GENERATORS):
         found = []

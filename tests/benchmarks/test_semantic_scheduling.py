@@ -35,11 +35,11 @@ def test_metadata_sees_neither_source_nor_command(case: Case) -> None:
 
 
 def test_the_load_is_the_first_at_which_the_core_queues_that_long(case: Case) -> None:
-    records, load = at_queue(case, 0.01)
+    records, load = at_queue(case.records, 0.01)
     assert queue(play(case, records, "no hints")) >= 0.01
     assert load >= 0.5
     with pytest.raises(UserError, match="take more --jobs"):
-        at_queue(case, 1e6)
+        at_queue(case.records, 1e6)
 
 
 def test_ratios_are_those_of_mean_jct(case: Case) -> None:
